@@ -1,0 +1,49 @@
+# Every target works on a fresh machine with Python 3.11+ and make; `make` alone lists them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SDK := $(wildcard worker_sdk/setup.cfg worker_sdk/pyproject.toml)
+TESTS ?=
+WORKERS ?= 4
+
+.DEFAULT_GOAL := help
+.PHONY: help install test lint format schema demo up clean
+
+help: ## list the targets
+	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## make .venv with everything that running and testing need
+
+$(STAMP): setup.cfg pyproject.toml $(SDK)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "RVQ needs Python 3.11 or newer: make PYTHON=python3.x")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[test,bench]' $(if $(SDK),-e ./worker_sdk)
+	@touch $@
+
+test: install ## all tests on PostgreSQL 16, then a short run on 18 and (where installed) 15; TESTS=... picks
+	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+ifeq ($(TESTS),)
+	RVQ_TEST_POSTGRES=18 $(BIN)/python -m pytest -n $(WORKERS) -m versions
+	@if test -x /usr/lib/postgresql/15/bin/initdb; then \
+	    set -x; RVQ_TEST_POSTGRES=15 $(BIN)/python -m pytest -n $(WORKERS) -m versions; \
+	else echo 'PostgreSQL 15 is not installed: its short run is left out'; fi
+endif
+
+lint: install ## ruff, mypy and the other guards
+	$(BIN)/python -m pytest -q tests/guards
+
+format: install ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
+
+schema: install ## regenerate sql/schema.sql from the migrations and functions
+	$(BIN)/python -m tests.support.schema_dump sql/schema.sql
+
+demo: install ## the whole path on this machine, from POST to verified webhook
+	$(BIN)/rvq demo
+
+up: install ## a local stack that stays, until Ctrl-C
+	$(BIN)/rvq up
+
+clean: ## remove what install and the tests made
+	rm -rf $(VENV) *.egg-info worker_sdk/*.egg-info build .mypy_cache .pytest_cache .ruff_cache .hypothesis

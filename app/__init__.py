@@ -1,0 +1,1 @@
+"""RVQ: the API, its settings and its command line."""
