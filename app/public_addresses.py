@@ -1,0 +1,63 @@
+"""Which IP addresses are public: our own table, because `ipaddress.is_global` is not enough.
+
+Python 3.11 calls 64:ff9b::7f00:1 (NAT64 of 127.0.0.1), 2002:7f00:1:: (6to4 of it), multicast and the cloud
+platform's 168.63.129.16 global. For IPv6 only 2000::/3 is in use, so all the rest is denied.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from typing import Final
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+DENIED_V4: Final = {
+    IPv4Network("0.0.0.0/8"): "this network",
+    IPv4Network("10.0.0.0/8"): "private",
+    IPv4Network("100.64.0.0/10"): "carrier NAT",
+    IPv4Network("127.0.0.0/8"): "loopback",
+    IPv4Network("168.63.129.16/32"): "cloud platform",
+    IPv4Network("169.254.0.0/16"): "link local, cloud metadata",
+    IPv4Network("172.16.0.0/12"): "private",
+    IPv4Network("192.0.0.0/24"): "protocol assignments",
+    IPv4Network("192.0.2.0/24"): "documentation",
+    IPv4Network("192.88.99.0/24"): "6to4 relay",
+    IPv4Network("192.168.0.0/16"): "private",
+    IPv4Network("198.18.0.0/15"): "benchmarking",
+    IPv4Network("198.51.100.0/24"): "documentation",
+    IPv4Network("203.0.113.0/24"): "documentation",
+    IPv4Network("224.0.0.0/4"): "multicast",
+    IPv4Network("240.0.0.0/4"): "reserved, broadcast",
+}
+PUBLIC_V6: Final = IPv6Network("2000::/3")
+DENIED_V6: Final = {
+    IPv6Network("2001::/23"): "protocol assignments, Teredo",
+    IPv6Network("2001:db8::/32"): "documentation",
+    IPv6Network("2002::/16"): "6to4",
+    IPv6Network("3fff::/20"): "documentation",
+}
+MAPPED_V4: Final = IPv6Network("::ffff:0:0/96")
+
+
+def unwrapped(address: Address) -> Address:
+    """::ffff:a.b.c.d reaches a.b.c.d, so it is judged, and dialled, as that."""
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def why_not_public(address: Address) -> str | None:
+    """The kind of address this is, when it is not one of the public internet; unwrap it first."""
+    if isinstance(address, IPv4Address):
+        return next((why for network, why in DENIED_V4.items() if address in network), None)
+    if address.scope_id is not None or address not in PUBLIC_V6:
+        return "outside 2000::/3"
+    return next((why for network, why in DENIED_V6.items() if address in network), None)
+
+
+def holds_public_addresses(network: Network) -> bool:
+    """Whether any address of this network is public (or is an IPv4 address in IPv6 clothes)."""
+    if isinstance(network, IPv4Network):
+        return not any(network.subnet_of(denied) for denied in DENIED_V4)
+    if network.overlaps(MAPPED_V4):
+        return True
+    return network.overlaps(PUBLIC_V6) and not any(network.subnet_of(denied) for denied in DENIED_V6)
