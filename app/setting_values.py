@@ -7,45 +7,24 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TypeVar
 
 import psycopg2
 from psycopg2.extensions import parse_dsn
 
-IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+from app.webhook_address import AllowedHost, PrivateHost, parse_allowed_host, parse_private_host
+
 Environ = Mapping[str, str]
+Parsed = TypeVar("Parsed")
 
 MIN_TOKEN_LENGTH = 16
 SECRET_PREFIX = "whsec_"
 SIGNING_KEY_PREFIX = "whsk_"
 # RFC 6750's alphabet: anything else could not be sent as a bearer token.
 TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
-LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-HOST_NAME = re.compile(rf"{LABEL}(?:\.{LABEL})*", re.ASCII)
-PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
-
-
-class AllowedHost(NamedTuple):
-    """One entry of the webhook allowlist.
-
-    `host` is spelled as in a URL (an IPv6 address in brackets). `port` None: the scheme's default port
-    only. `plain_http`: http may be used besides https.
-    """
-
-    host: str
-    port: int | None = None
-    plain_http: bool = False
-
-
-class PrivateHost(NamedTuple):
-    """A host whose name may resolve into this network although the network is not public."""
-
-    host: str
-    network: IPNetwork
 
 
 @dataclass
@@ -112,32 +91,13 @@ def parse_signing_key(environ: Environ, name: str, problems: Problems) -> bytes 
 
 
 def parse_allowed_hosts(environ: Environ, name: str, problems: Problems) -> tuple[AllowedHost, ...]:
-    """`host[:port]` entries; with `http://` in front, plain http is allowed there too."""
-    hosts = []
-    for place, entry in enumerate(_entries(environ, name, problems), 1):
-        plain = entry.startswith("http://")
-        parsed = split_host(entry.removeprefix("http://"))
-        if parsed is None:
-            problems.add(name, f"entry {place} must be host[:port] or http://host[:port], lower-case ASCII")
-        else:
-            hosts.append(AllowedHost(*parsed, plain_http=plain))
-    return tuple(hosts)
+    """`host[:port]` entries, https; with `http://` in front, plain http."""
+    return _parse_each(environ, name, parse_allowed_host, problems)
 
 
 def parse_private_hosts(environ: Environ, name: str, problems: Problems) -> tuple[PrivateHost, ...]:
     """`host=cidr` pairs separated by commas."""
-    pairs = []
-    for place, entry in enumerate(_entries(environ, name, problems), 1):
-        host, _, cidr = entry.partition("=")
-        try:
-            network = ipaddress.ip_network(cidr)
-        except ValueError:
-            network = None
-        if network is None or split_host(host) != (host, None):
-            problems.add(name, f"entry {place} must be host=cidr, like hooks.internal=10.1.0.0/16")
-        else:
-            pairs.append(PrivateHost(host, network))
-    return tuple(pairs)
+    return _parse_each(environ, name, parse_private_host, problems)
 
 
 def parse_count(environ: Environ, name: str, default: int, most: int, problems: Problems) -> int:
@@ -161,36 +121,17 @@ def parse_choice(
     return default
 
 
-def split_host(text: str) -> tuple[str, int | None] | None:
-    """`host[:port]` as (host, port); None when it is not exactly that, in lower-case ASCII.
-
-    An IP address must be in its one canonical form, so that equal strings mean equal hosts.
-    """
-    host, port = text, ""
-    if ":" in text and not text.endswith("]"):
-        host, _, port = text.rpartition(":")
-        if not PORT.fullmatch(port) or int(port) > 65535:
-            return None
-    if not (_is_name(host) or _is_address(host)):
-        return None
-    return host, int(port) if port else None
-
-
-def _is_name(host: str) -> bool:
-    """A DNS name. An all-numeric last label is refused: some parsers read such names as addresses."""
-    if len(host) > 253 or not HOST_NAME.fullmatch(host):
-        return False
-    last = host.rpartition(".")[2]
-    return not last.isdigit() and not re.fullmatch(r"0x[0-9a-f]*", last)
-
-
-def _is_address(host: str) -> bool:
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    try:
-        address = ipaddress.ip_address(bare)
-    except ValueError:
-        return False
-    return str(address) == bare and "%" not in bare and (address.version == 6) == (bare != host)
+def _parse_each(
+    environ: Environ, name: str, parse: Callable[[str], Parsed], problems: Problems
+) -> tuple[Parsed, ...]:
+    """All entries of a list through a parser whose ValueError completes the sentence `entry 2 ...`."""
+    parsed = []
+    for place, entry in enumerate(_entries(environ, name, problems), 1):
+        try:
+            parsed.append(parse(entry))
+        except ValueError as error:
+            problems.add(name, f"entry {place} {error}")
+    return tuple(parsed)
 
 
 def _entries(environ: Environ, name: str, problems: Problems, *, strip: bool = True) -> Iterator[str]:

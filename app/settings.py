@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from app.setting_values import (
-    AllowedHost,
-    PrivateHost,
     Problems,
     parse_allowed_hosts,
     parse_choice,
@@ -24,6 +22,7 @@ from app.setting_values import (
     parse_signing_key,
     parse_tokens,
 )
+from app.webhook_address import AllowedHost, PrivateHost
 
 __all__ = [
     "AllowedHost",

@@ -181,15 +181,15 @@ def test_a_signing_key_of_another_length_or_with_a_foreign_public_half_is_a_prob
     assert "SIGNING_KEY" in only_problem(APP_WEBHOOK_SIGNING_KEY="whsk_" + base64.b64encode(key).decode())
 
 
-def test_allowed_hosts_have_an_exact_port_and_say_whether_plain_http_may_be_used() -> None:
+def test_allowed_hosts_have_an_exact_scheme_and_port() -> None:
     text = "hooks.partner.example, http://127.0.0.1:9000,a.example:8443,http://b.example,[::1]:9000,[2001:db8::1]"
     assert load(APP_WEBHOOK_ALLOWED_HOSTS=text).webhook_allowed_hosts == (
-        AllowedHost("hooks.partner.example"),
-        AllowedHost("127.0.0.1", 9000, plain_http=True),
-        AllowedHost("a.example", 8443),
-        AllowedHost("b.example", plain_http=True),
-        AllowedHost("[::1]", 9000),
-        AllowedHost("[2001:db8::1]"),
+        AllowedHost("https", "hooks.partner.example", 443),
+        AllowedHost("http", "127.0.0.1", 9000),
+        AllowedHost("https", "a.example", 8443),
+        AllowedHost("http", "b.example", 80),
+        AllowedHost("https", "::1", 9000),
+        AllowedHost("https", "2001:db8::1", 443),
     )
 
 
@@ -197,7 +197,7 @@ def test_allowed_hosts_have_an_exact_port_and_say_whether_plain_http_may_be_used
     "entry",
     [
         "Hooks.partner.example",
-        "https://hooks.partner.example",
+        "ftp://hooks.partner.example",
         "hooks.partner.example/",
         "hooks.partner.example:0",
         "hooks.partner.example:65536",
@@ -248,6 +248,9 @@ def test_private_hosts_are_pairs_of_host_and_network() -> None:
         "h.internal=10.0.0.1/8",
         "h:80=10.0.0.0/8",
         "H=::/0",
+        "h.internal=0.0.0.0/0",
+        "h.internal=8.8.8.8/32",
+        "h.internal=::/0",
     ],
 )
 def test_a_private_host_that_is_not_a_clean_pair_is_a_problem(entry: str) -> None:
