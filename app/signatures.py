@@ -1,0 +1,190 @@
+"""Standard Webhooks 1.0 signatures: the primitives, the keys' text forms, and a check that says why not.
+
+A leaf module: the dispatcher signs with it, the API verifies with it and publishes the public key.
+What is signed is `id.timestamp.body`, the body being the exact bytes sent. `v1` is HMAC-SHA256 and `v1a`
+Ed25519, both in base64; a header carries several signatures, separated by spaces, while keys rotate.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import os.path
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+TOLERANCE_SECONDS: Final = 300
+PUBLIC_KEY_PREFIX: Final = "whpk_"
+ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
+# The standard forbids a dot in the id (it separates what is signed); the rest keeps a header a header.
+EVENT_ID: Final = re.compile(r"\A[A-Za-z0-9_-]{1,255}\Z")
+_TIMESTAMP: Final = re.compile(r"\A[0-9]{1,12}\Z")
+
+Reason = Literal[
+    "valid",  # by a key of ours, within the tolerance
+    "missing_header",  # one of the three is not there
+    "malformed",  # a header is there, but not in the standard's form
+    "clock_too_old",  # right signature, but the timestamp is too long ago
+    "clock_too_new",  # right signature, but the timestamp is in the future
+    "body_changed",  # signed by us, but over other body bytes
+    "key_mismatch",  # the body is what was sent, but no key of ours made this signature
+    "no_match",  # no key of ours made it over this body: either may be wrong
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What `verify` found; `scheme` and `key` (0 is the newest secret) tell which signature held."""
+
+    valid: bool
+    reason: Reason
+    detail: str
+    scheme: Literal["v1", "v1a"] | None = None
+    key: int | None = None
+
+
+def signed_content(event_id: str, timestamp: int, body: bytes) -> bytes:
+    return f"{event_id}.{timestamp}.".encode() + body
+
+
+def private_key(seed: bytes) -> Ed25519PrivateKey:
+    """The signing key of settings: a seed of 32 bytes."""
+    return Ed25519PrivateKey.from_private_bytes(seed)
+
+
+def public_key_text(key: Ed25519PublicKey) -> str:
+    """`whpk_` and base64 of the 32 bytes, as published to partners."""
+    return PUBLIC_KEY_PREFIX + base64.b64encode(key.public_bytes_raw()).decode()
+
+
+def verify(
+    headers: Mapping[str, str],
+    body: bytes,
+    secrets: tuple[bytes, ...],
+    public_key: Ed25519PublicKey | None,
+    now: float,
+    tolerance: float = TOLERANCE_SECONDS,
+    sent_body: bytes | None = None,
+) -> Verdict:
+    """Whether any signature in `headers` (names in any case) is ours over `body`; if not, why not.
+
+    `now` in Unix seconds. `sent_body`: the bytes stored for this webhook-id, when the caller has them; they
+    tell a changed body from a foreign key. Without them, only the usual ways to change a body are tried.
+    """
+    found = {name.lower(): value.strip() for name, value in headers.items()}
+    for name in (ID, TIMESTAMP, SIGNATURE):
+        if not found.get(name):
+            return Verdict(False, "missing_header", f"there is no {name} header")
+    if EVENT_ID.match(found[ID]) is None:
+        return Verdict(False, "malformed", f"{ID} is not an id of ours")
+    if _TIMESTAMP.match(found[TIMESTAMP]) is None:
+        return Verdict(False, "malformed", f"{TIMESTAMP} is not a whole number of seconds")
+    signatures = list(_signatures(found[SIGNATURE]))
+    if not signatures:
+        return Verdict(False, "malformed", f"{SIGNATURE} has no v1 or v1a signature, such as v1,<base64>")
+    timestamp = int(found[TIMESTAMP])
+    keys = _Keys(f"{found[ID]}.{found[TIMESTAMP]}.".encode(), signatures, secrets, public_key)
+    held = keys.that_signed(body)
+    if held is None:
+        return _why_no_match(keys, body, sent_body)
+    return _judge_clock(timestamp, now, tolerance, *held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """One message's signatures and the keys that may have made them."""
+
+    prefix: bytes
+    signatures: list[tuple[str, bytes]]
+    secrets: tuple[bytes, ...]
+    public_key: Ed25519PublicKey | None
+
+    def that_signed(self, body: bytes) -> tuple[Literal["v1", "v1a"], int] | None:
+        """The scheme and the key's place, if one of ours made one of the signatures over `body`."""
+        content = self.prefix + body
+        for scheme, signature in self.signatures:
+            if scheme == "v1":
+                for place, secret in enumerate(self.secrets):
+                    if hmac.compare_digest(hmac.digest(secret, content, hashlib.sha256), signature):
+                        return "v1", place
+            elif self.public_key is not None and _is_signed(self.public_key, content, signature):
+                return "v1a", 0
+        return None
+
+    def undecoded(self) -> _Keys:
+        """The same with each secret's text as the key: the receivers' commonest mistake."""
+        texts = [base64.b64encode(secret) for secret in self.secrets]
+        return _Keys(self.prefix, self.signatures, (*texts, *(b"whsec_" + text for text in texts)), None)
+
+
+def _judge_clock(
+    timestamp: int, now: float, tolerance: float, scheme: Literal["v1", "v1a"], key: int
+) -> Verdict:
+    age = now - timestamp
+    if abs(age) <= tolerance:
+        return Verdict(True, "valid", f"the {scheme} signature holds", scheme, key)
+    when = f"{abs(age):.0f} s {'ago' if age > 0 else 'ahead'}, more than {tolerance:.0f} s"
+    reason: Reason = "clock_too_old" if age > 0 else "clock_too_new"
+    return Verdict(False, reason, f"the {scheme} signature holds, but its time is {when}", scheme, key)
+
+
+def _why_no_match(keys: _Keys, body: bytes, sent_body: bytes | None) -> Verdict:
+    if keys.undecoded().that_signed(body):
+        detail = "signed with the secret's text: take off whsec_ and decode the base64 to get the key"
+        return Verdict(False, "key_mismatch", detail)
+    if sent_body == body:
+        detail = "the body is what was sent; the key, webhook-id or webhook-timestamp is another"
+        return Verdict(False, "key_mismatch", detail)
+    if sent_body is not None and keys.that_signed(sent_body):
+        at = next((i for i, (a, b) in enumerate(zip(body, sent_body, strict=False)) if a != b), None)
+        where = (
+            f"from byte {at} on" if at is not None else f"in length: {len(body)}, not {len(sent_body)} bytes"
+        )
+        return Verdict(False, "body_changed", f"the body differs from what was sent {where}")
+    for how, variant in _usual_changes(body):
+        if keys.that_signed(variant):
+            return Verdict(False, "body_changed", f"the body was {how}; verify the raw bytes as received")
+    return Verdict(False, "no_match", "no key in use made this signature over this id, timestamp and body")
+
+
+def _usual_changes(body: bytes) -> Iterator[tuple[str, bytes]]:
+    """Ways to undo what frameworks do to a body before a receiver sees it."""
+    yield "given white space around it", body.strip()
+    yield "given a line end", body.rstrip(b"\r\n")
+    yield "given other line ends", body.replace(b"\r\n", b"\n")
+    yield "given a byte order mark", body.removeprefix(b"\xef\xbb\xbf")
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return
+    for separators in ((",", ":"), (", ", ": ")):
+        for ascii_only in (True, False):
+            text = json.dumps(document, separators=separators, ensure_ascii=ascii_only)
+            yield "parsed and written again", text.encode(errors="surrogatepass")
+
+
+def _signatures(header: str) -> Iterator[tuple[str, bytes]]:
+    """The (scheme, bytes) pairs of a header; other schemes and broken base64 are passed over."""
+    for entry in header.split(" ")[:32]:
+        scheme, _, text = entry.partition(",")
+        if scheme in ("v1", "v1a"):
+            try:
+                yield scheme, base64.b64decode(text, validate=True)
+            except (binascii.Error, ValueError):
+                continue
+
+
+def _is_signed(key: Ed25519PublicKey, content: bytes, signature: bytes) -> bool:
+    try:
+        key.verify(signature, content)
+    except InvalidSignature:
+        return False
+    return True
