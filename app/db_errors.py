@@ -1,0 +1,67 @@
+"""What a failed database call means to its caller.
+
+    DatabaseError            every failure that the caller can only wait out
+      DatabaseUnavailable    away, starting, stopping, read-only, or full
+      PoolExhausted          the budget of connections is used up
+      StatementTimeout       a statement or lock timeout
+      TransactionConflict    a deadlock or a serialization failure: never expected, never retried here
+
+Anything else (a constraint, a missing partition, an error of ours) stays psycopg2's own exception.
+"""
+
+from __future__ import annotations
+
+import psycopg2
+
+
+class DatabaseError(Exception):
+    """The call failed through no fault of its own; `retry_after` is in seconds."""
+
+    def __init__(self, message: str, retry_after: float = 1.0) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class DatabaseUnavailable(DatabaseError):
+    """The database can't be reached, or takes no writes."""
+
+
+class PoolExhausted(DatabaseError):
+    """All connections are in use, and enough callers wait already."""
+
+
+class StatementTimeout(DatabaseError):
+    """The statement took too long, or waited too long for a lock, and changed nothing."""
+
+
+class TransactionConflict(DatabaseError):
+    """PostgreSQL ended the transaction to resolve a deadlock or a serialization failure."""
+
+
+# SQLSTATE, or its first two characters (a class).
+MEANINGS: dict[str, type[DatabaseError]] = {
+    "08": DatabaseUnavailable,  # connection exception
+    "53": DatabaseUnavailable,  # too many connections, disk full, out of memory
+    "58": DatabaseUnavailable,  # system error
+    "57P01": DatabaseUnavailable,  # admin shutdown
+    "57P02": DatabaseUnavailable,  # crash shutdown
+    "57P03": DatabaseUnavailable,  # cannot connect now
+    "57P05": DatabaseUnavailable,  # idle session timeout
+    "25P03": DatabaseUnavailable,  # idle in transaction timeout
+    "25006": DatabaseUnavailable,  # read-only: a standby, or one just demoted
+    "57014": StatementTimeout,  # query canceled
+    "55P03": StatementTimeout,  # lock not available
+    "40P01": TransactionConflict,
+    "40001": TransactionConflict,
+}
+
+
+def translate(error: psycopg2.Error) -> Exception:
+    """One of ours, or the error itself. The text is the server's first line: never a URL, never values."""
+    code = error.pgcode
+    if code is None:
+        # No SQLSTATE: the connection failed, or was lost before an answer came.
+        gone = isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError)
+        return DatabaseUnavailable("no answer from the database") if gone else error
+    meaning = MEANINGS.get(code) or MEANINGS.get(code[:2])
+    return meaning(f"{error.diag.message_primary} ({code})") if meaning else error

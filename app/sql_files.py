@@ -1,0 +1,67 @@
+"""The SQL that belongs to this code: numbered migrations and one file a function."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from app.paths import sql_folder
+
+MIGRATION_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql", re.ASCII)
+FUNCTION_NAME = re.compile(r"([a-z][a-z0-9_]*)\.sql", re.ASCII)
+
+
+class SqlFilesError(Exception):
+    """The folder of SQL files is not in order: the code is at fault, not the database."""
+
+
+@dataclass(frozen=True)
+class SqlFile:
+    """`name` is the file's, without number and ending; `text` is run as it is."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class SqlFiles:
+    """`migrations` by version, without gaps from 1; `functions` by the name of what each defines."""
+
+    migrations: dict[int, SqlFile]
+    functions: dict[str, SqlFile]
+
+    @property
+    def newest(self) -> int:
+        return max(self.migrations, default=0)
+
+    @classmethod
+    def read(cls, folder: Path | None = None) -> SqlFiles:
+        """Everything in `folder` (ours when None). Raises SqlFilesError for a name or number amiss."""
+        folder = folder or sql_folder()
+        migrations: dict[int, SqlFile] = {}
+        for path in sorted((folder / "migrations").glob("*.sql")):
+            number, name = _match(MIGRATION_NAME, path)
+            if int(number) != len(migrations) + 1:
+                raise SqlFilesError(f"{path.name}: expected number {len(migrations) + 1:04}")
+            migrations[int(number)] = SqlFile(name, path.read_text())
+        functions = {}
+        for path in sorted((folder / "functions").glob("*.sql")):
+            (name,) = _match(FUNCTION_NAME, path)
+            functions[name] = SqlFile(name, path.read_text())
+        if not migrations:
+            raise SqlFilesError(f"no migrations in {folder}")
+        return cls(migrations, functions)
+
+
+def _match(pattern: re.Pattern[str], path: Path) -> tuple[str, ...]:
+    found = pattern.fullmatch(path.name)
+    if not found:
+        raise SqlFilesError(f"{path}: its name must look like {pattern.pattern}")
+    return found.groups()
