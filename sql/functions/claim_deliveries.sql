@@ -1,0 +1,54 @@
+-- Hands out due deliveries, the host that waits longest first. A host never has more than p_host_limit in flight over all
+-- dispatchers, and none while its breaker is open: that is what keeps one bad host from taking every thread.
+-- Locks: door, the delivery claimers' lock (they take turns, so that the caps are exact), due_deliveries with SKIP LOCKED.
+-- Callers: dispatcher/store.py
+CREATE OR REPLACE FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds float8, p_host_limit integer)
+RETURNS TABLE (id bigint, attempt integer, tries integer, url text, host text, body text, lease_token uuid)
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan'
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+    v_now timestamptz;
+    v_claimed rvq.due_deliveries[] := '{}';
+    v_taken rvq.due_deliveries[];
+    v_host record;
+    v_day integer;
+BEGIN
+    PERFORM rvq.enter();
+    PERFORM pg_advisory_xact_lock(1, 3);
+    v_now := rvq.clock();
+    FOR v_host IN
+        SELECT h.host, b.host IS NOT NULL AND b.failures > 0 AND b.broken_until > '-infinity' AS probing,
+               (SELECT count(*) FROM rvq.due_deliveries AS d WHERE d.host = h.host AND d.lease_token IS NOT NULL)::integer AS in_flight
+          FROM rvq.list_due_hosts() AS h LEFT JOIN rvq.webhook_hosts AS b ON b.host = h.host
+         WHERE h.oldest_due_at <= v_now AND coalesce(b.broken_until, '-infinity') <= v_now ORDER BY h.oldest_due_at
+    LOOP
+        EXIT WHEN cardinality(v_claimed) >= p_limit;
+        WITH picked AS MATERIALIZED (
+            SELECT d.id FROM rvq.due_deliveries AS d
+             WHERE d.host = v_host.host AND d.lease_token IS NULL AND d.due_at <= v_now
+             ORDER BY d.due_at, d.id
+             LIMIT greatest(0, least(CASE WHEN v_host.probing THEN 1 ELSE p_host_limit END - v_host.in_flight,
+                                     p_limit - cardinality(v_claimed)))
+             FOR UPDATE SKIP LOCKED),
+        claimed AS (
+            UPDATE rvq.due_deliveries AS d
+               SET lease_token = gen_random_uuid(), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
+                   claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
+              FROM picked WHERE d.id = picked.id RETURNING d.*)
+        SELECT coalesce(array_agg(c::rvq.due_deliveries ORDER BY c.due_at, c.id), '{}') INTO v_taken FROM claimed AS c;
+        v_claimed := v_claimed || v_taken;
+    END LOOP;
+    FOR v_day IN SELECT DISTINCT rvq.day_of(c.id) FROM unnest(v_claimed) AS c LOOP
+        RETURN QUERY EXECUTE format(
+            'SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, e.body, c.lease_token
+               FROM unnest($1) AS c JOIN rvq.events_%s AS e ON e.id = c.id', v_day)
+        USING v_claimed;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION rvq.claim_deliveries(integer, float8, integer) IS 'Lease due deliveries to a dispatcher, fairly over hosts.';

@@ -1,0 +1,29 @@
+-- Makes the day partitions from today on that are missing. A table is made beside its parent and attached, which takes
+-- no lock that readers or writers of the parent would wait for.
+-- Locks: the partitions' advisory lock, alone; parents in SHARE UPDATE EXCLUSIVE.
+-- Callers: app/migrations.py, app/partner/store.py (no partition for today), dispatcher/store.py (maintenance)
+CREATE OR REPLACE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    v_today integer := rvq.day_at(rvq.clock());
+    v_table text;
+    v_partition text;
+    v_created integer := 0;
+BEGIN
+    PERFORM pg_advisory_xact_lock(1, 1);
+    FOR v_day IN v_today .. v_today + p_days_ahead LOOP
+        FOREACH v_table IN ARRAY ARRAY['tasks', 'sub_tasks', 'outcomes', 'events', 'delivery_attempts'] LOOP
+            v_partition := v_table || '_' || v_day;
+            CONTINUE WHEN to_regclass('rvq.' || v_partition) IS NOT NULL;
+            EXECUTE format('CREATE TABLE rvq.%I (LIKE rvq.%I INCLUDING ALL)', v_partition, v_table);
+            EXECUTE format('ALTER TABLE rvq.%I ATTACH PARTITION rvq.%I FOR VALUES FROM (%s) TO (%s)',
+                           v_table, v_partition, v_day::bigint << 48, (v_day + 1)::bigint << 48);
+            EXECUTE format('COMMENT ON TABLE rvq.%I IS %L', v_partition,
+                           format('rvq.%s of %s', v_table, '2024-01-01'::date + v_day));
+            v_created := v_created + 1;
+        END LOOP;
+    END LOOP;
+    RETURN v_created;
+END $$;
+COMMENT ON FUNCTION rvq.create_partitions(integer) IS 'Make the partitions of today and the days ahead that are missing; returns how many.';

@@ -1,0 +1,38 @@
+-- Ends tasks: what is unfinished is cancelled, the event and its delivery are written. All in the caller's transaction.
+-- p_counted_ids, p_counted_statuses: sub_tasks that ended in this transaction and are not in the tasks' counts yet.
+-- Locks: none of its own: the tasks and their open sub_tasks are locked.
+-- Callers: rvq.advance_tasks, rvq.end_early, rvq.sweep_stranded_tasks
+CREATE OR REPLACE FUNCTION rvq.end_tasks(
+    p_task_ids bigint[], p_verdicts rvq.task_status[], p_counted_ids bigint[], p_counted_statuses rvq.outcome_status[], p_now timestamptz
+) RETURNS void
+LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+    PERFORM rvq.cancel_open_sub_tasks(p_task_ids, p_now);
+    WITH change AS (
+        SELECT e.id, e.verdict, count(*) FILTER (WHERE c.status = 'succeeded')::integer AS succeeded,
+               count(*) FILTER (WHERE c.status = 'failed')::integer AS failed
+          FROM unnest(p_task_ids, p_verdicts) AS e(id, verdict)
+          LEFT JOIN unnest(p_counted_ids, p_counted_statuses) AS c(id, status) ON c.id = e.id GROUP BY e.id, e.verdict),
+    ended AS (
+        DELETE FROM rvq.open_tasks AS t USING change AS c WHERE t.id = c.id
+        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.queue, t.webhook_url, t.webhook_host, t.metadata, c.verdict,
+                  t.succeeded + c.succeeded AS succeeded, t.failed + c.failed AS failed, t.unfinished < t.total AS started),
+    event AS (
+        INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, body)
+        SELECT e.event_id, pg_current_xact_id(), p_now, e.succeeded, e.failed, e.total - e.succeeded - e.failed, e.verdict,
+               rvq.event_body(e.id, e.verdict, e.total, e.succeeded, e.failed, e.metadata, e.created_at, p_now)
+          FROM ended AS e),
+    due AS (
+        INSERT INTO rvq.due_deliveries (id, due_at, host, url)
+        SELECT e.event_id, p_now, e.webhook_host, e.webhook_url FROM ended AS e WHERE e.webhook_url IS NOT NULL
+        RETURNING 1),
+    counted AS (
+        INSERT INTO rvq.counter_deltas (queue, tasks_open, tasks_started, tasks_succeeded, tasks_failed, tasks_cancelled)
+        SELECT e.queue, -count(*), nullif(-count(*) FILTER (WHERE e.started), 0), nullif(count(*) FILTER (WHERE e.verdict = 'succeeded'), 0),
+               nullif(count(*) FILTER (WHERE e.verdict = 'failed'), 0), nullif(count(*) FILTER (WHERE e.verdict = 'cancelled'), 0)
+          FROM ended AS e GROUP BY e.queue)
+    INSERT INTO rvq.counter_deltas (queue, deliveries_pending) SELECT '', count(*) FROM due HAVING count(*) > 0;
+END $$;
+COMMENT ON FUNCTION rvq.end_tasks(bigint[], rvq.task_status[], bigint[], rvq.outcome_status[], timestamptz) IS
+    'End tasks: cancel what is unfinished, write the events and the deliveries that are due.';

@@ -1,0 +1,33 @@
+-- Locks: door, sub_tasks by (queued_at, id).
+-- Callers: app/worker/store.py
+CREATE OR REPLACE FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan'
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+    v_extended uuid[];
+BEGIN
+    PERFORM rvq.enter();
+    PERFORM rvq.lock_sub_tasks(p_ids);
+    WITH extended AS (
+        UPDATE rvq.open_sub_tasks AS s SET lease_expires_at = rvq.clock() + make_interval(secs => p_lease_seconds)
+          FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
+         WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed'
+        RETURNING s.lease_token)
+    SELECT coalesce(array_agg(e.lease_token), '{}') INTO v_extended FROM extended AS e;
+    RETURN ARRAY(
+        SELECT CASE
+                   WHEN l.lease_token = ANY (v_extended) THEN 'extended'
+                   WHEN EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
+                   WHEN rvq.final_status(l.id) = 'cancelled' THEN 'cancelled'
+                   WHEN EXISTS (SELECT FROM rvq.sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
+                   ELSE 'unknown' END
+          FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
+END $$;
+COMMENT ON FUNCTION rvq.heartbeat_sub_tasks(integer, bigint[], uuid[]) IS
+    'Extend leases; one outcome each, in order: extended, stale, cancelled (stop working), unknown.';

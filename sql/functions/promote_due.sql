@@ -1,0 +1,22 @@
+-- Locks: sub_tasks, SKIP LOCKED. No door of its own where claim calls it: claim holds it.
+-- Callers: rvq.claim_sub_tasks, dispatcher/store.py (maintenance)
+CREATE OR REPLACE FUNCTION rvq.promote_due(p_limit integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    v_promoted integer;
+BEGIN
+    PERFORM rvq.enter();
+    WITH due AS MATERIALIZED (
+        SELECT s.id FROM rvq.open_sub_tasks AS s WHERE s.status = 'scheduled' AND s.due_at <= rvq.clock()
+         ORDER BY s.due_at LIMIT p_limit FOR UPDATE SKIP LOCKED),
+    promoted AS (
+        UPDATE rvq.open_sub_tasks AS s SET status = 'queued', again = true, due_at = NULL
+          FROM due WHERE s.id = due.id RETURNING s.queue),
+    counted AS (
+        INSERT INTO rvq.counter_deltas (queue, scheduled, queued)
+        SELECT p.queue, -count(*), count(*) FROM promoted AS p GROUP BY p.queue)
+    SELECT count(*) INTO v_promoted FROM promoted;
+    RETURN v_promoted;
+END $$;
+COMMENT ON FUNCTION rvq.promote_due(integer) IS 'Queue the scheduled sub_tasks whose time has come, a batch at a time; returns how many.';

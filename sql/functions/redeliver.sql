@@ -1,0 +1,37 @@
+-- Makes deliveries pending again, their schedule from its start, under the same webhook-id. One that is pending already is
+-- due now; one that is being sent is left alone.
+-- Locks: door, due_deliveries by id (insert or update).
+-- Callers: app/partner/store.py, app/admin/store.py
+CREATE OR REPLACE FUNCTION rvq.redeliver(p_ids bigint[]) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan'
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+    v_id bigint;
+    v_last rvq.delivery_attempts;
+    v_made integer := 0;
+    v_task rvq.tasks;
+BEGIN
+    PERFORM rvq.enter();
+    FOR v_id IN SELECT DISTINCT i FROM unnest(p_ids) AS i ORDER BY 1 LOOP
+        SELECT * INTO v_task FROM rvq.tasks AS t WHERE t.id = rvq.task_of(v_id);
+        CONTINUE WHEN v_task.webhook_url IS NULL OR NOT EXISTS (SELECT FROM rvq.events AS e WHERE e.id = v_id);
+        SELECT * INTO v_last FROM rvq.delivery_attempts AS a WHERE a.id = v_id ORDER BY a.attempt DESC LIMIT 1;
+        INSERT INTO rvq.due_deliveries (id, due_at, attempt, host, url)
+        VALUES (v_id, rvq.clock(), coalesce(v_last.attempt, 0), v_task.webhook_host, v_task.webhook_url) ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)
+            VALUES ('', 1, -(v_last.status = 'delivered')::integer, -(v_last.status = 'dead')::integer);
+        ELSE
+            UPDATE rvq.due_deliveries AS d SET due_at = rvq.clock(), tries = 0 WHERE d.id = v_id AND d.lease_token IS NULL;
+        END IF;
+        v_made := v_made + 1;
+    END LOOP;
+    RETURN v_made;
+END $$;
+COMMENT ON FUNCTION rvq.redeliver(bigint[]) IS 'Send these deliveries again; returns how many there are.';

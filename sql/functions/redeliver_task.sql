@@ -1,0 +1,14 @@
+-- Callers: app/partner/store.py
+CREATE OR REPLACE FUNCTION rvq.redeliver_task(p_task_id bigint) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    v_id bigint;
+BEGIN
+    IF NOT EXISTS (SELECT FROM rvq.tasks AS t WHERE t.id = p_task_id) THEN
+        RETURN -1;
+    END IF;
+    SELECT e.id INTO v_id FROM rvq.events AS e WHERE e.id >= p_task_id AND e.id < p_task_id + 16384 ORDER BY e.id DESC LIMIT 1;
+    RETURN CASE WHEN v_id IS NULL THEN 0 ELSE rvq.redeliver(ARRAY[v_id]) END;
+END $$;
+COMMENT ON FUNCTION rvq.redeliver_task(bigint) IS 'Send the last event of a task again: 1, 0 (it has nothing to send) or -1 (unknown).';

@@ -1,0 +1,36 @@
+-- Gives leases back; the attempt is not charged.
+-- Locks: door, sub_tasks by (queued_at, id).
+-- Callers: app/worker/store.py
+CREATE OR REPLACE FUNCTION rvq.release_sub_tasks(p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan'
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+    v_released uuid[];
+BEGIN
+    PERFORM rvq.enter();
+    PERFORM rvq.lock_sub_tasks(p_ids);
+    WITH released AS (
+        UPDATE rvq.open_sub_tasks AS s
+           SET status = 'queued', attempt = s.attempt - 1, again = true, lease_token = NULL, lease_expires_at = NULL, worker_id = NULL
+          FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
+         WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed'
+        RETURNING l.lease_token, s.queue),
+    counted AS (
+        INSERT INTO rvq.counter_deltas (queue, queued, claimed)
+        SELECT r.queue, count(*), -count(*) FROM released AS r GROUP BY r.queue)
+    SELECT coalesce(array_agg(r.lease_token), '{}') INTO v_released FROM released AS r;
+    RETURN ARRAY(
+        SELECT CASE
+                   WHEN l.lease_token = ANY (v_released) THEN 'released'
+                   WHEN EXISTS (SELECT FROM rvq.sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
+                   ELSE 'unknown' END
+          FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
+END $$;
+COMMENT ON FUNCTION rvq.release_sub_tasks(bigint[], uuid[]) IS
+    'Give leases back without charging the attempt; one outcome each, in order: released, stale, unknown.';

@@ -1,0 +1,19 @@
+-- Drift does not change while traffic goes on (counter and truth move together), so adding its opposite is exact
+-- without stopping anybody.
+-- Callers: app/admin/store.py
+CREATE OR REPLACE FUNCTION rvq.repair_counters() RETURNS integer
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    v_drift record;
+    v_repaired integer := 0;
+BEGIN
+    PERFORM rvq.enter();
+    FOR v_drift IN SELECT a.queue, a.counter, a.truth - a.counted AS missing FROM rvq.audit() AS a WHERE a.truth <> a.counted LOOP
+        EXECUTE format('INSERT INTO rvq.counter_deltas (queue, %I) VALUES ($1, $2)', v_drift.counter)
+        USING v_drift.queue, v_drift.missing;
+        v_repaired := v_repaired + 1;
+    END LOOP;
+    RETURN v_repaired;
+END $$;
+COMMENT ON FUNCTION rvq.repair_counters() IS 'Set counters that drifted to the truth; returns how many.';

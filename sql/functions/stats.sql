@@ -1,0 +1,36 @@
+-- Costs the same with any history and any backlog: folded counters, pending deltas, the head of each claim index, and
+-- the sub_tasks that are claimed or wait for another attempt (an open task is running when it has one of these).
+-- Callers: app/partner/store.py, app/admin/store.py
+CREATE OR REPLACE FUNCTION rvq.stats() RETURNS text
+LANGUAGE sql STABLE
+AS $$
+    WITH counter AS MATERIALIZED (SELECT * FROM rvq.current_counters),
+    total AS (
+        SELECT coalesce(sum(tasks_open), 0) AS open, coalesce(sum(tasks_started), 0) AS started,
+               coalesce(sum(tasks_succeeded), 0) AS tasks_succeeded, coalesce(sum(tasks_failed), 0) AS tasks_failed,
+               coalesce(sum(tasks_cancelled), 0) AS tasks_cancelled,
+               coalesce(sum(scheduled), 0) AS scheduled, coalesce(sum(queued), 0) AS queued, coalesce(sum(claimed), 0) AS claimed,
+               coalesce(sum(succeeded), 0) AS succeeded, coalesce(sum(failed), 0) AS failed, coalesce(sum(cancelled), 0) AS cancelled,
+               coalesce(sum(deliveries_pending), 0) AS pending, coalesce(sum(deliveries_delivered), 0) AS delivered,
+               coalesce(sum(deliveries_dead), 0) AS dead
+          FROM counter),
+    touched AS (
+        SELECT count(*) AS tasks
+          FROM (SELECT rvq.task_of(s.id) AS id FROM rvq.open_sub_tasks AS s WHERE s.status = 'claimed'
+                UNION SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.attempt > 0 AND s.status <> 'claimed') AS s
+          JOIN rvq.open_tasks AS t ON t.id = s.id AND t.unfinished = t.total)
+    SELECT json_build_object(
+        'tasks', json_build_object('queued', t.open - t.started - touched.tasks, 'running', t.started + touched.tasks,
+                                   'succeeded', t.tasks_succeeded, 'failed', t.tasks_failed, 'cancelled', t.tasks_cancelled),
+        'sub_tasks', json_build_object('scheduled', t.scheduled, 'queued', t.queued, 'claimed', t.claimed,
+                                       'succeeded', t.succeeded, 'failed', t.failed, 'cancelled', t.cancelled),
+        'queues', coalesce((SELECT json_object_agg(c.queue, json_build_object(
+                                       'scheduled', c.scheduled, 'queued', c.queued, 'claimed', c.claimed, 'succeeded', c.succeeded,
+                                       'failed', c.failed, 'cancelled', c.cancelled) ORDER BY c.queue)
+                              FROM counter AS c WHERE c.queue <> ''), '{}'),
+        'oldest_queued_seconds', (SELECT greatest(0, extract(epoch FROM rvq.clock() - min(rvq.oldest_queued_at(c.queue))))::float8
+                                    FROM counter AS c WHERE c.queued > 0),
+        'deliveries', json_build_object('pending', t.pending, 'delivered', t.delivered, 'dead', t.dead))::text
+      FROM total AS t, touched
+$$;
+COMMENT ON FUNCTION rvq.stats() IS 'Tasks, sub_tasks, queues and deliveries counted by status, as the JSON that GET /v1/stats answers.';
