@@ -12,7 +12,6 @@ import binascii
 import hashlib
 import hmac
 import json
-import os.path
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -144,11 +143,10 @@ def _why_no_match(keys: _Keys, body: bytes, sent_body: bytes | None) -> Verdict:
         detail = "the body is what was sent; the key, webhook-id or webhook-timestamp is another"
         return Verdict(False, "key_mismatch", detail)
     if sent_body is not None and keys.that_signed(sent_body):
-        at = next((i for i, (a, b) in enumerate(zip(body, sent_body, strict=False)) if a != b), None)
-        where = (
-            f"from byte {at} on" if at is not None else f"in length: {len(body)}, not {len(sent_body)} bytes"
-        )
-        return Verdict(False, "body_changed", f"the body differs from what was sent {where}")
+        pairs = enumerate(zip(body, sent_body, strict=False))
+        same = next((at for at, (ours, theirs) in pairs if ours != theirs), min(len(body), len(sent_body)))
+        detail = f"the body differs from what was sent from byte {same} on ({len(sent_body)} bytes were sent)"
+        return Verdict(False, "body_changed", detail)
     for how, variant in _usual_changes(body):
         if keys.that_signed(variant):
             return Verdict(False, "body_changed", f"the body was {how}; verify the raw bytes as received")

@@ -1,0 +1,1 @@
+"""The daemon that sends signed webhooks: claims due deliveries, posts them, settles them."""

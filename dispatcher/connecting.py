@@ -1,0 +1,158 @@
+"""Opens a connection to a vetted address: one resolution, every answer checked, the peer verified.
+
+The address is dialled and the name kept, for Host, SNI and the certificate: nothing after this looks the
+name up again, so an answer that changes between check and use changes nothing.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import time
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+from app.webhook_address import AddressRefused, PrivateHost, Target, check_address
+from dispatcher.attempt import AttemptFailed, Notes
+from dispatcher.deadline import Deadline
+from dispatcher.resolving import BoundedResolver, ResolutionFailed
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds and bytes that bound an attempt. An attempt never lasts longer than `total`."""
+
+    total: float = 15.0
+    resolve: float = 5.0
+    connect: float = 3.0
+    head_bytes: int = 32 * 1024
+    body_bytes: int = 64 * 1024
+    kept_bytes: int = 8 * 1024
+
+
+@dataclass(slots=True)
+class Connection:
+    """An open socket to a vetted address; TLS, where the scheme asks for it, is done."""
+
+    sock: socket.socket
+    address: str
+    tls_version: str | None
+    opened: float = field(default_factory=time.monotonic)
+    idle_since: float = 0.0
+
+    def is_quiet(self) -> bool:
+        """Whether nothing has arrived since the last answer: neither an end nor bytes nobody asked for."""
+        if isinstance(self.sock, ssl.SSLSocket) and self.sock.pending():
+            return False
+        watch = select.poll()
+        watch.register(self.sock, select.POLLIN | select.POLLERR | select.POLLHUP)
+        return not watch.poll(0)
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+class Connector:
+    """Opens connections under the rules of one process's settings; thread-safe."""
+
+    def __init__(
+        self,
+        resolver: BoundedResolver,
+        private_hosts: tuple[PrivateHost, ...],
+        context: ssl.SSLContext,
+        limits: Limits,
+    ) -> None:
+        self._resolver = resolver
+        self._private_hosts = private_hosts
+        self._context = context
+        self._limits = limits
+
+    def open(self, target: Target, deadline: Deadline, notes: Notes) -> Connection:
+        """A fresh connection for `target`; AttemptFailed says which step did not work."""
+        addresses = self._resolve(target, deadline, notes)
+        sock = self._dial(addresses, target.port, deadline, notes)
+        if target.scheme == "https":
+            try:
+                sock = self._handshake(sock, target.host, deadline, notes)
+            except AttemptFailed:
+                sock.close()
+                raise
+        return Connection(sock, str(notes.address), notes.tls_version)
+
+    def _resolve(self, target: Target, deadline: Deadline, notes: Notes) -> list[str]:
+        """The vetted addresses. One bad answer denies all: who mixes them is probing, or is misconfigured."""
+        try:
+            answers = self._answers(target, deadline)
+        except ResolutionFailed as error:
+            raise AttemptFailed("dns_error", str(error)) from None
+        finally:
+            notes.lap("dns")
+        vetted, refused = [], []
+        for answer in answers:
+            try:
+                vetted.append(check_address(answer, target.host, self._private_hosts))
+            except AddressRefused as error:
+                refused.append(error.detail)
+        if refused:
+            notes.addresses_refused = tuple(refused)
+            raise AttemptFailed("blocked", f"{target.host}: {'; '.join(refused)}")
+        return vetted
+
+    def _answers(self, target: Target, deadline: Deadline) -> list[str]:
+        try:
+            return [str(ip_address(target.host))]
+        except ValueError:
+            seconds = min(self._limits.resolve, deadline.remaining())
+            return self._resolver.resolve(target.host, target.port, seconds)
+
+    def _dial(self, addresses: list[str], port: int, deadline: Deadline, notes: Notes) -> socket.socket:
+        """The first address that answers. They share the time to connect, so that a dead one leaves some."""
+        connecting = Deadline(min(self._limits.connect, deadline.remaining()))
+        failed: AttemptFailed | None = None
+        try:
+            for place, address in enumerate(addresses):
+                notes.address = address
+                try:
+                    return _connect(address, port, connecting.remaining() / min(len(addresses) - place, 3))
+                except TimeoutError:
+                    failed = AttemptFailed("timeout", f"no connection to {address} in time")
+                except ConnectionRefusedError:
+                    failed = AttemptFailed("refused", f"nobody listens at {address} port {port}")
+                except OSError as error:
+                    failed = AttemptFailed("connect_error", f"{address}: {error.strerror or error}")
+        finally:
+            notes.lap("connect")
+        raise failed or AttemptFailed("connect_error", "no address to connect to")
+
+    def _handshake(self, sock: socket.socket, host: str, deadline: Deadline, notes: Notes) -> ssl.SSLSocket:
+        try:
+            deadline.arm(sock)
+            secured = self._context.wrap_socket(sock, server_hostname=host)
+        except ssl.SSLCertVerificationError as error:
+            raise AttemptFailed("tls_error", f"the certificate is refused: {error.verify_message}") from None
+        except TimeoutError:
+            raise AttemptFailed("timeout", "the TLS handshake did not end in time") from None
+        except OSError as error:
+            reason = getattr(error, "reason", None) or error.strerror or error
+            raise AttemptFailed("tls_error", f"the TLS handshake failed: {reason}") from None
+        finally:
+            notes.lap("tls")
+        notes.tls_version = secured.version()
+        return secured
+
+
+def _connect(address: str, port: int, seconds: float) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.settimeout(seconds)
+        sock.connect((address, port))
+        peer = sock.getpeername()
+        if ip_address(peer[0]) != ip_address(address) or peer == sock.getsockname():
+            raise OSError(f"connected to {peer[0]} instead")
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
