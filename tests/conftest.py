@@ -20,7 +20,7 @@ from app.db import Connection
 from app.embedded import Cluster, throwaway_cluster
 from app.migrations import migrate
 from tests.support.database import Database
-from tests.support.server import VERSION, Server, test_server
+from tests.support.server import VERSION, Server, running_server
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 SERVER = pytest.StashKey[Server]()
@@ -48,7 +48,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def _server(config: pytest.Config) -> Server:
     """The run's server, started when first asked for, and stopped by the process that started it."""
     if SERVER not in config.stash:
-        config.stash[SERVER] = config.stash[STACK].enter_context(test_server())
+        config.stash[SERVER] = config.stash[STACK].enter_context(running_server())
     return config.stash[SERVER]
 
 

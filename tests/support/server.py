@@ -48,7 +48,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def test_server() -> Iterator[Server]:
+def running_server() -> Iterator[Server]:
     """The server of a whole test run, with the migrated template in it."""
     with _admin_url() as admin_url:
         server = Server(admin_url, f"rvq_test_{os.getpid()}")
