@@ -6,7 +6,6 @@ name up again, so an answer that changes between check and use changes nothing.
 
 from __future__ import annotations
 
-import select
 import socket
 import ssl
 import time
@@ -17,6 +16,7 @@ from app.webhook_address import AddressRefused, PrivateHost, Target, check_addre
 from dispatcher.attempt import AttemptFailed, Notes
 from dispatcher.deadline import Deadline
 from dispatcher.resolving import BoundedResolver, ResolutionFailed
+from dispatcher.wire import Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +33,12 @@ class Limits:
 
 @dataclass(slots=True)
 class Connection:
-    """An open socket to a vetted address; TLS, where the scheme asks for it, is done."""
+    """An open wire to a vetted address; TLS, where the scheme asks for it, is done."""
 
-    sock: socket.socket
+    wire: Wire
     address: str
-    tls_version: str | None
     opened: float = field(default_factory=time.monotonic)
     idle_since: float = 0.0
-
-    def is_quiet(self) -> bool:
-        """Whether nothing has arrived since the last answer: neither an end nor bytes nobody asked for."""
-        if isinstance(self.sock, ssl.SSLSocket) and self.sock.pending():
-            return False
-        watch = select.poll()
-        watch.register(self.sock, select.POLLIN | select.POLLERR | select.POLLHUP)
-        return not watch.poll(0)
-
-    def close(self) -> None:
-        self.sock.close()
 
 
 class Connector:
@@ -72,13 +60,10 @@ class Connector:
         """A fresh connection for `target`; AttemptFailed says which step did not work."""
         addresses = self._resolve(target, deadline, notes)
         sock = self._dial(addresses, target.port, deadline, notes)
+        wire = Wire(sock)
         if target.scheme == "https":
-            try:
-                sock = self._handshake(sock, target.host, deadline, notes)
-            except AttemptFailed:
-                sock.close()
-                raise
-        return Connection(sock, str(notes.address), notes.tls_version)
+            self._handshake(wire, target.host, deadline, notes)
+        return Connection(wire, str(notes.address))
 
     def _resolve(self, target: Target, deadline: Deadline, notes: Notes) -> list[str]:
         """The vetted addresses. One bad answer denies all: who mixes them is probing, or is misconfigured."""
@@ -125,21 +110,24 @@ class Connector:
             notes.lap("connect")
         raise failed or AttemptFailed("connect_error", "no address to connect to")
 
-    def _handshake(self, sock: socket.socket, host: str, deadline: Deadline, notes: Notes) -> ssl.SSLSocket:
+    def _handshake(self, wire: Wire, host: str, deadline: Deadline, notes: Notes) -> None:
         try:
-            deadline.arm(sock)
-            secured = self._context.wrap_socket(sock, server_hostname=host)
-        except ssl.SSLCertVerificationError as error:
-            raise AttemptFailed("tls_error", f"the certificate is refused: {error.verify_message}") from None
-        except TimeoutError:
-            raise AttemptFailed("timeout", "the TLS handshake did not end in time") from None
+            wire.secure(self._context, host, deadline)
         except OSError as error:
-            reason = getattr(error, "reason", None) or error.strerror or error
-            raise AttemptFailed("tls_error", f"the TLS handshake failed: {reason}") from None
+            wire.close()
+            raise _tls_failure(error) from None
         finally:
             notes.lap("tls")
-        notes.tls_version = secured.version()
-        return secured
+        notes.tls_version = wire.tls_version
+
+
+def _tls_failure(error: OSError) -> AttemptFailed:
+    if isinstance(error, TimeoutError):
+        return AttemptFailed("timeout", "the TLS handshake did not end in time")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AttemptFailed("tls_error", f"the certificate is refused: {error.verify_message}")
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    return AttemptFailed("tls_error", f"the TLS handshake failed: {reason or 'the connection ended'}")
 
 
 def _connect(address: str, port: int, seconds: float) -> socket.socket:

@@ -1,14 +1,7 @@
-"""The hard end of an attempt.
-
-A library's timeout is for one receive at a time, so a peer that drips a byte a second holds a thread for
-as long as it likes. Here every blocking call (connect, handshake, send, receive) is given what is left of
-the whole attempt. CPython keeps to that even within one TLS read or handshake that takes many packets, so
-no second thread has to watch over the sockets.
-"""
+"""The hard end of an attempt, over all its phases."""
 
 from __future__ import annotations
 
-import socket
 import time
 
 
@@ -26,7 +19,3 @@ class Deadline:
         if left <= 0:
             raise TimeoutError
         return left
-
-    def arm(self, sock: socket.socket) -> None:
-        """The next blocking call on `sock` ends with the deadline at the latest."""
-        sock.settimeout(self.remaining())

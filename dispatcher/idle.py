@@ -42,9 +42,9 @@ class IdleConnections:
     def take(self, target: Target) -> Connection | None:
         """A connection that is still open as far as can be seen."""
         while (connection := self._pop(target)) is not None:
-            if not self._is_stale(connection, time.monotonic()) and connection.is_quiet():
+            if not self._is_stale(connection, time.monotonic()) and connection.wire.is_quiet():
                 return connection
-            connection.close()
+            connection.wire.close()
         return None
 
     def give(self, target: Target, connection: Connection) -> None:
@@ -58,7 +58,7 @@ class IdleConnections:
                 kept.append(connection)
                 self._count += 1
                 return
-        connection.close()
+        connection.wire.close()
 
     def sweep(self) -> None:
         """Closes what has been idle for too long, of any host; looks at most once a second."""
@@ -67,7 +67,7 @@ class IdleConnections:
             return
         self._swept = now
         for connection in self._remove_stale(now):
-            connection.close()
+            connection.wire.close()
 
     def close(self) -> None:
         with self._lock:
@@ -75,7 +75,7 @@ class IdleConnections:
             kept, self._kept, self._count = self._kept, {}, 0
         for connections in kept.values():
             for connection in connections:
-                connection.close()
+                connection.wire.close()
 
     def __len__(self) -> int:
         return self._count

@@ -7,10 +7,10 @@ an attempt costs. Not urllib3, which is built on it.
 
 from __future__ import annotations
 
-import socket
 import time
 
 from dispatcher.deadline import Deadline
+from dispatcher.wire import Wire
 
 _RECEIVE = 16 * 1024
 
@@ -26,10 +26,10 @@ class OverBudget(Exception):
 class Incoming:
     """A buffer over a socket. Every take may raise PeerClosed, OverBudget, TimeoutError or OSError."""
 
-    __slots__ = ("_at", "_budget", "_buffer", "_deadline", "_sock", "first_byte")
+    __slots__ = ("_at", "_budget", "_buffer", "_deadline", "_wire", "first_byte")
 
-    def __init__(self, sock: socket.socket, deadline: Deadline, budget: int) -> None:
-        self._sock = sock
+    def __init__(self, wire: Wire, deadline: Deadline, budget: int) -> None:
+        self._wire = wire
         self._deadline = deadline
         self._budget = budget
         self._buffer = b""
@@ -67,8 +67,7 @@ class Incoming:
         """Waits for bytes and adds them to the buffer."""
         if self._budget <= 0:
             raise OverBudget
-        self._deadline.arm(self._sock)
-        data = self._sock.recv(min(_RECEIVE, self._budget))
+        data = self._wire.receive(min(_RECEIVE, self._budget), self._deadline)
         if not data:
             raise PeerClosed
         if self.first_byte is None:

@@ -24,6 +24,7 @@ from dispatcher.resolving import BoundedResolver, Resolver, system_resolver
 from dispatcher.retry_after import parse_retry_after
 from dispatcher.signing import Signer
 from dispatcher.tls import client_context
+from dispatcher.wire import Wire
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +101,11 @@ class Sender:
         """
         connection = self._idle.take(target)
         if connection is not None:
-            notes.reused, notes.address, notes.tls_version = True, connection.address, connection.tls_version
+            notes.reused, notes.address, notes.tls_version = (
+                True,
+                connection.address,
+                connection.wire.tls_version,
+            )
             try:
                 return self._exchange(target, connection, request, deadline, notes)
             except _Stale:
@@ -114,8 +119,8 @@ class Sender:
         """Closes the connection unless it can be used again."""
         is_reusable = False
         try:
-            _send(connection, request, deadline, notes)
-            incoming = Incoming(connection.sock, deadline, self._limits.head_bytes)
+            _send(connection.wire, request, deadline, notes)
+            incoming = Incoming(connection.wire, deadline, self._limits.head_bytes)
             head = _receive_head(incoming, notes)
             body = read_body(incoming, head, self._limits)
             is_reusable = body.cut is None and head.keeps_alive() and not incoming.unread()
@@ -124,15 +129,12 @@ class Sender:
             if is_reusable:
                 self._idle.give(target, connection)
             else:
-                connection.close()
+                connection.wire.close()
 
 
-def _send(connection: Connection, request: bytes, deadline: Deadline, notes: Notes) -> None:
-    rest = memoryview(request)
+def _send(wire: Wire, request: bytes, deadline: Deadline, notes: Notes) -> None:
     try:
-        while rest:
-            deadline.arm(connection.sock)
-            rest = rest[connection.sock.send(rest) :]
+        wire.send(request, deadline)
     except TimeoutError:
         raise AttemptFailed("timeout", "the request could not be sent in time") from None
     except OSError as error:
