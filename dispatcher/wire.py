@@ -17,7 +17,7 @@ from dispatcher.deadline import Deadline
 
 
 class Wire:
-    """A connected socket, plain or (after `secure`) TLS. Raises TimeoutError at the deadline, else OSError."""
+    """A connected socket, plain or (after `secure`) TLS. Past the deadline: TimeoutError."""
 
     __slots__ = ("_poll", "_sock", "tls_version")
 
