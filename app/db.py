@@ -118,6 +118,11 @@ class Pool:
         self._next_try = 0.0
 
     @property
+    def waiting(self) -> int:
+        """How many calls wait for a connection at this moment."""
+        return self._waiting
+
+    @property
     def in_use(self) -> int:
         """How many connections are taken at this moment."""
         return self.size - len(self._free)
