@@ -1,0 +1,62 @@
+"""Write RVQ workers.
+
+    from worker_sdk import Handler
+
+    class WordCount(Handler):
+        queue = "text"
+
+        def handle(self, sub_task):
+            return {"words": len(sub_task.payload["text"].split())}
+
+    if __name__ == "__main__":
+        WordCount.run()
+
+A way in to the source: `_worker` puts the threads together; `_claimer`, `_heartbeat` and `_completer` are
+one loop each; `_slots` runs handlers (`_child` in processes of their own); `_leases` is what they share.
+"""
+
+from ._errors import (
+    APIError,
+    Cancelled,
+    ConfigurationError,
+    Denied,
+    Ending,
+    Fail,
+    PayloadError,
+    Rejected,
+    ResultError,
+    Retry,
+    RVQError,
+    Unavailable,
+)
+from ._handler import Handler, Options
+from ._settings import Settings, load_settings
+from ._sub_task import Raw, SubTask
+from ._transport import Answer, Transport
+from ._version import __version__
+from ._worker import Worker
+
+__all__ = [
+    "APIError",
+    "Answer",
+    "Cancelled",
+    "ConfigurationError",
+    "Denied",
+    "Ending",
+    "Fail",
+    "Handler",
+    "Options",
+    "PayloadError",
+    "RVQError",
+    "Raw",
+    "Rejected",
+    "ResultError",
+    "Retry",
+    "Settings",
+    "SubTask",
+    "Transport",
+    "Unavailable",
+    "Worker",
+    "__version__",
+    "load_settings",
+]

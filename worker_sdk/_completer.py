@@ -1,0 +1,206 @@
+"""Reports outcomes in batches and never loses one: what was not answered is sent again, byte for byte."""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from ._backoff import Backoff
+from ._client import MAX_BATCH, Client
+from ._errors import APIError, Rejected
+from ._leases import Lease, Leases
+from ._loop import UNTIL_WOKEN
+from ._outcome import Outcome, failure
+
+logger = logging.getLogger("worker_sdk")
+
+MAX_BATCH_BYTES = 4 * 1024 * 1024
+MAX_BACKLOG = 2 * MAX_BATCH  # outcomes not delivered yet before claiming pauses
+MAX_BACKLOG_BYTES = 64 * 1024 * 1024
+LINGER_SECONDS = 0.005  # how long the first outcome of a batch waits for company
+CRASHES_TO_SPLIT = 3
+CRASHES_TO_REFUSE = 10
+
+
+@dataclass(frozen=True)
+class Report:
+    lease: Lease
+    item: bytes
+    refused: bool = False
+    """Already a stand-in for a report that RVQ did not take."""
+
+
+@dataclass
+class Batch:
+    reports: list[Report] = field(default_factory=list)
+    crashes: int = 0
+    """How often the answer was 500: one of its items may be what breaks the server."""
+
+    @property
+    def size(self) -> int:
+        return sum(len(report.item) for report in self.reports)
+
+
+class Completer:
+    """`put` from any thread, `step` from one."""
+
+    def __init__(
+        self,
+        client: Client,
+        leases: Leases,
+        *,
+        on_put: Callable[[], None] = lambda: None,
+        on_delivered: Callable[[], None] = lambda: None,
+        linger_seconds: float = LINGER_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._leases = leases
+        self._on_put = on_put
+        self._on_delivered = on_delivered
+        self._linger_seconds = linger_seconds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._fresh: deque[Report] = deque()
+        self._batches: deque[Batch] = deque()  # formed; only the step touches it
+        self._backlog = 0
+        self._backlog_bytes = 0
+        self._first_put = 0.0
+        self._not_before = 0.0
+        self._backoff = Backoff(0.1, 15.0)
+
+    @property
+    def backlog(self) -> int:
+        """Outcomes not delivered yet."""
+        return self._backlog
+
+    @property
+    def clogged(self) -> bool:
+        """Results cannot be delivered (any more, or fast enough): taking on more work would be wrong."""
+        full = self._backlog >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES
+        return full or self._backoff.failures > 0
+
+    def put(self, lease: Lease, outcome: Outcome) -> None:
+        """Take over one outcome; never blocks, since what is held bounds what can come."""
+        self._leases.reporting(lease)
+        report = Report(lease, outcome.report(lease.id, lease.token))
+        with self._lock:
+            self._fresh.append(report)
+            self._backlog += 1
+            self._backlog_bytes += len(report.item)
+            first = len(self._fresh) == 1
+            if first:
+                self._first_put = self._clock()
+            notable = first or len(self._fresh) == MAX_BATCH
+        if notable:
+            self._on_put()
+
+    def step(self) -> float:
+        """Send at most one batch; seconds until there is something to do."""
+        now = self._clock()
+        if now < self._not_before:
+            return self._not_before - now
+        self._form_batch()
+        if self._batches:
+            self._send(self._batches.popleft())
+            return max(0.0, self._not_before - self._clock()) if self._batches or self._fresh else UNTIL_WOKEN
+        return self._linger()
+
+    def _linger(self) -> float:
+        with self._lock:
+            return (
+                max(0.0, self._first_put + self._linger_seconds - self._clock())
+                if self._fresh
+                else UNTIL_WOKEN
+            )
+
+    def _form_batch(self) -> None:
+        """Move fresh reports, up to the limits, into one batch, when it is full or old enough."""
+        with self._lock:
+            young = self._clock() < self._first_put + self._linger_seconds
+            if not self._fresh or (young and len(self._fresh) < MAX_BATCH):
+                return
+            batch = Batch([self._fresh.popleft()])
+            size = batch.size
+            while (
+                self._fresh
+                and len(batch.reports) < MAX_BATCH
+                and size + len(self._fresh[0].item) <= MAX_BATCH_BYTES
+            ):
+                size += len(self._fresh[0].item)
+                batch.reports.append(self._fresh.popleft())
+        self._batches.append(batch)
+
+    def _send(self, batch: Batch) -> None:
+        try:
+            outcomes = self._client.complete([report.item for report in batch.reports])
+        except Rejected as error:
+            self._divide(batch, str(error), retryable=False)
+        except APIError as error:
+            self._failed(batch, error)
+        else:
+            self._recovered()
+            for report, outcome in zip(batch.reports, outcomes, strict=True):
+                self._settle(report, outcome)
+            self._on_delivered()
+
+    def _recovered(self) -> None:
+        if self._backoff.failures > 1:
+            logger.info("results are delivered again, %d waiting", self._backlog)
+        self._backoff.succeeded()
+
+    def _failed(self, batch: Batch, error: APIError) -> None:
+        """Keep it, behind the others: should it be what fails, it does not hold them up."""
+        wait = self._backoff.failed(error.retry_after)
+        self._not_before = self._clock() + wait
+        logger.warning("complete failed, %d results kept, again in %.1f s: %s", self._backlog, wait, error)
+        batch.crashes += error.status == 500
+        if batch.crashes >= (CRASHES_TO_SPLIT if len(batch.reports) > 1 else CRASHES_TO_REFUSE):
+            self._divide(batch, str(error), retryable=True)
+        else:
+            self._batches.append(batch)
+
+    def _divide(self, batch: Batch, reason: str, *, retryable: bool) -> None:
+        """Find the item that is refused by halving, so that it costs the others nothing."""
+        middle = len(batch.reports) // 2
+        if middle == 0:
+            self._refuse(batch.reports[0], reason, retryable=retryable)
+            return
+        self._batches.extendleft([Batch(batch.reports[middle:]), Batch(batch.reports[:middle])])
+
+    def _settle(self, report: Report, outcome: str) -> None:
+        if outcome == "invalid":
+            self._refuse(report, "it is invalid", retryable=False)
+            return
+        if outcome in ("stale", "unknown"):
+            logger.warning(
+                "the outcome of sub_task %s came too late: %s",
+                report.lease.id,
+                outcome,
+                extra={"sub_task_id": report.lease.id, "outcome": outcome},
+            )
+        self._done(report)
+
+    def _refuse(self, report: Report, reason: str, *, retryable: bool) -> None:
+        """Report a failure in place of what RVQ does not take; once."""
+        lease = report.lease
+        logger.error(
+            "RVQ does not take the outcome of %s: %s", lease.id, reason, extra={"sub_task_id": lease.id}
+        )
+        if report.refused:
+            self._done(report)
+            return
+        message = f"RVQ did not take the outcome ({len(report.item)} bytes): {reason}"
+        stand_in = failure(message, "Refused", retryable=retryable, code="result_refused")
+        item = stand_in.report(lease.id, lease.token)
+        with self._lock:
+            self._backlog_bytes += len(item) - len(report.item)
+        self._batches.append(Batch([replace(report, item=item, refused=True)]))
+
+    def _done(self, report: Report) -> None:
+        with self._lock:
+            self._backlog -= 1
+            self._backlog_bytes -= len(report.item)
+        self._leases.drop(report.lease)

@@ -1,0 +1,183 @@
+"""The leases this worker holds, and where each stands.
+
+    ready ──take──> running ──reporting──> reporting ──drop──> gone
+      │                └──stopped──> stopped ──drop──> gone
+      └──take_ready / drop_if_ready──> gone
+
+Everything here is shared by all threads of the worker and guarded by one lock.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from ._sub_task import Claimed
+
+
+class State(Enum):
+    READY = "ready"
+    RUNNING = "running"
+    REPORTING = "reporting"  # the handler is done, its outcome not stored yet
+    STOPPED = "stopped"  # cut short at shutdown, to be released
+    GONE = "gone"
+
+
+class Reason(Enum):
+    """Why a sub_task was told to stop."""
+
+    CANCELLED = "cancelled"  # RVQ cancelled it
+    STALE = "stale"  # the lease is someone else's, or unknown by now
+    TIMEOUT = "timeout"  # the handler's own limit
+    SHUTDOWN = "shutdown"  # the worker's grace is over
+
+
+class Lease:
+    """One claimed sub_task. `expires` is a safe lower bound: counted from before the request was sent."""
+
+    def __init__(self, claimed: Claimed, claimed_at: float, expires: float) -> None:
+        self.claimed = claimed
+        self.id = claimed.id
+        self.token = claimed.lease_token
+        self.claimed_at = claimed_at
+        self.expires = expires
+        self.state = State.READY
+        self.started_at: float | None = None
+        self.deadline: float | None = None
+        self.cancelled = threading.Event()
+        self.reason: Reason | None = None
+
+    def cancel(self, reason: Reason) -> None:
+        """Tell the handler to stop. The first reason stays."""
+        if self.reason is None:
+            self.reason = reason
+            self.cancelled.set()
+
+
+@dataclass(frozen=True)
+class Counts:
+    ready: int
+    running: int
+    reporting: int
+
+    @property
+    def held(self) -> int:
+        return self.ready + self.running
+
+
+class Leases:
+    """`timeout_seconds`: how long a handler may run (None: without limit)."""
+
+    def __init__(
+        self, timeout_seconds: float | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.timeout_seconds = timeout_seconds
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._held: dict[str, Lease] = {}  # by token, which is never used twice
+        self._ready: deque[Lease] = deque()
+        self._closed = False
+
+    def add(self, leases: Sequence[Lease]) -> None:
+        with self._changed:
+            for lease in leases:
+                self._held[lease.token] = lease
+                self._ready.append(lease)
+            self._changed.notify(len(leases))
+
+    def take(self, wait: bool = True) -> Lease | None:
+        """The next one to run, waited for; None when closed. One whose lease ran out here is dropped: RVQ
+        has given it to someone else or soon will."""
+        with self._changed:
+            while not self._closed:
+                while self._ready:
+                    lease = self._ready.popleft()
+                    if lease.expires > self._clock():
+                        return self._start(lease)
+                    self._drop(lease)
+                if not wait:
+                    return None
+                self._changed.wait()
+            return None
+
+    def reporting(self, lease: Lease) -> None:
+        """The handler is done; the lease must live until the outcome is stored."""
+        self._move(lease, State.REPORTING)
+
+    def stopped(self, lease: Lease) -> None:
+        """The handler let go of it because the worker stops."""
+        self._move(lease, State.STOPPED)
+
+    def drop(self, lease: Lease) -> None:
+        """Not ours any more (reported, released, lost)."""
+        with self._changed:
+            self._drop(lease)
+
+    def drop_if_ready(self, lease: Lease) -> bool:
+        """Drop one that must not start any more; False when it has started already."""
+        with self._changed:
+            if lease.state is not State.READY:
+                return False
+            self._ready.remove(lease)
+            self._drop(lease)
+            return True
+
+    def take_ready(self, claimed_before: float) -> list[Lease]:
+        """Take back everything that still waits for a slot since before that moment; no longer held."""
+        with self._changed:
+            taken = [lease for lease in self._ready if lease.claimed_at < claimed_before]
+            self._ready = deque(lease for lease in self._ready if lease.claimed_at >= claimed_before)
+            for lease in taken:
+                self._drop(lease)
+            return taken
+
+    def all(self) -> list[Lease]:
+        with self._changed:
+            return list(self._held.values())
+
+    def running(self) -> list[Lease]:
+        return [lease for lease in self.all() if lease.state is State.RUNNING]
+
+    def unfinished(self) -> list[Lease]:
+        """What was started and has no outcome."""
+        return [lease for lease in self.all() if lease.state in (State.RUNNING, State.STOPPED)]
+
+    def counts(self) -> Counts:
+        states = [lease.state for lease in self.all()]
+        return Counts(states.count(State.READY), states.count(State.RUNNING), states.count(State.REPORTING))
+
+    def close(self) -> None:
+        """Start nothing any more; every waiting `take` returns None."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def wait_until_none_runs(self, seconds: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(self._none_runs, seconds)
+
+    def wait_for_change(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait(seconds)
+
+    def _none_runs(self) -> bool:
+        return all(lease.state is not State.RUNNING for lease in self._held.values())
+
+    def _move(self, lease: Lease, state: State) -> None:
+        with self._changed:
+            lease.state = state
+            self._changed.notify_all()
+
+    def _start(self, lease: Lease) -> Lease:
+        now = self._clock()
+        lease.state = State.RUNNING
+        lease.started_at = now
+        lease.deadline = None if self.timeout_seconds is None else now + self.timeout_seconds
+        return lease
+
+    def _drop(self, lease: Lease) -> None:
+        lease.state = State.GONE
+        self._held.pop(lease.token, None)
+        self._changed.notify_all()

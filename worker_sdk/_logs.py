@@ -1,0 +1,58 @@
+"""Log lines for people or for machines, on stderr. Only the command line and `run()` set this up; a
+program that embeds `Worker` keeps its own logging."""
+
+import json
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+_ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+@dataclass(frozen=True)
+class Logs:
+    """How to log; also sent to the handlers' processes."""
+
+    level: str = "info"
+    format: Literal["text", "json"] = "text"
+
+
+DEFAULT_LOGS = Logs()
+_current: Logs | None = None
+
+
+def configure_logs(logs: Logs) -> None:
+    """Leaves a root logger that the program has set up alone."""
+    global _current
+    _current = logs
+    if logging.getLogger().handlers:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(JSONFormatter() if logs.format == "json" else TextFormatter())
+    logging.basicConfig(level=logs.level.upper(), handlers=[handler])
+
+
+def current_logs() -> Logs | None:
+    return _current
+
+
+class TextFormatter(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+class JSONFormatter(logging.Formatter):
+    """One object a line: time, level, logger, message, whatever `extra` had, and the traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line.update({name: value for name, value in vars(record).items() if name not in _ORDINARY})
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)

@@ -1,0 +1,180 @@
+"""One worker: its threads put together, started, and stopped in the right order."""
+
+import logging
+import os
+import re
+import secrets
+import socket
+import time
+
+from ._claimer import Claimer
+from ._client import Client
+from ._completer import Completer
+from ._errors import APIError
+from ._handler import Handler, Options
+from ._heartbeat import Heartbeat
+from ._leases import Lease, Leases, Reason
+from ._loop import Loop
+from ._pace import Pace
+from ._settings import Settings, load_settings
+from ._signals import StopRequest
+from ._slots import Slots
+from ._transport import HTTPTransport, Transport
+
+logger = logging.getLogger("worker_sdk")
+
+FLUSH_SECONDS = 10.0  # for delivering the last results after the grace
+OBEY_SECONDS = 1.0  # for handlers to notice that the grace is over
+
+
+def new_worker_id() -> str:
+    """`host-pid-random`: never the same twice, so a restarted worker does not keep old work alive."""
+    host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:60]
+    return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+class Worker:
+    """Runs a Handler. `Handler.run()` is the usual way; this is for programs that embed one.
+
+    `start` and `stop` may be called from any thread, once each; `run` does both around a wait for a
+    signal. With `until_empty` it stops by itself when the queue is empty and nothing is in hand.
+    """
+
+    def __init__(
+        self,
+        handler: type[Handler],
+        options: Options | None = None,
+        *,
+        settings: Settings | None = None,
+        transport: Transport | None = None,
+        until_empty: bool = False,
+    ) -> None:
+        self.options = options or Options.of(handler)
+        self.id = new_worker_id()
+        self.stop_request = StopRequest()
+        self.fatal: str | None = None
+        self._handler = handler
+        self._transport = transport or self._http(settings or load_settings())
+        self._client = Client(self._transport, self.id)
+        self._leases = Leases(self.options.timeout_seconds)
+        self._build(until_empty)
+
+    def run(self) -> int:
+        """Work until a signal; the exit status: 0, or 1 when something was left undone. Main thread only."""
+        with self.stop_request:
+            try:
+                self.start()
+            except Exception:
+                logger.exception("the worker could not start")
+                return 1
+            self.stop_request.wait()
+            return 0 if self.stop() and self.fatal is None else 1
+
+    def start(self) -> None:
+        """Raises what the handler's `setup` raises."""
+        self._slots.start()
+        for loop in (self._claiming, self._beating, self._completing):
+            loop.start()
+        logger.info(
+            "worker %s takes from %s", self.id, ", ".join(self.options.queues), extra={"worker_id": self.id}
+        )
+
+    def stop(self) -> bool:
+        """Finish what runs, release the rest, deliver every result. Whether all of that worked."""
+        started_at = time.monotonic()
+        self._leases.close()
+        self._claiming.stop()
+        finished = self._leases.wait_until_none_runs(self.options.grace_seconds) or self._cut_short()
+        # A claim that was under way may still have brought some; the claimer releases them as it ends.
+        self._claiming.join(FLUSH_SECONDS)
+        delivered = self._flush()
+        for loop in (self._completing, self._beating):
+            loop.stop()
+            loop.join(FLUSH_SECONDS)
+        torn_down = not finished or self._tear_down()
+        self._transport.close()
+        logger.info("worker %s stopped after %.1f s", self.id, time.monotonic() - started_at)
+        return delivered and torn_down
+
+    def _build(self, until_empty: bool) -> None:
+        pace = Pace(self.options.concurrency, self.options.prefetch, self.options.prefetch_seconds)
+        completer = self._completer = Completer(
+            self._client,
+            self._leases,
+            on_put=lambda: self._completing.wake(),
+            on_delivered=lambda: self._claiming.wake(),
+        )
+        claimer = Claimer(
+            self.options,
+            self._client,
+            self._leases,
+            completer,
+            pace,
+            on_fatal=self._on_fatal,
+            on_empty=self.stop_request.set if until_empty else lambda: None,
+        )
+        self._slots = Slots(
+            self._handler,
+            self.options,
+            self._leases,
+            completer,
+            pace,
+            on_free=lambda: self._claiming.wake(),
+            on_fatal=self._on_fatal,
+        )
+        heartbeat = Heartbeat(self._client, self._leases, self.options.lease_seconds)
+        self._claiming = Loop("claimer", claimer.step, at_end=claimer.give_back_all)
+        self._beating = Loop("heartbeat", heartbeat.step)
+        self._completing = Loop("completer", completer.step)
+
+    def _http(self, settings: Settings) -> HTTPTransport:
+        # A heartbeat that hangs must fail while there is time for another one within the lease.
+        return HTTPTransport(settings, read_seconds=min(10.0, max(1.0, self.options.lease_seconds / 4)))
+
+    def _on_fatal(self, reason: str) -> None:
+        logger.critical("the worker stops: %s", reason)
+        self.fatal = reason
+        self.stop_request.set()
+
+    def _cut_short(self) -> bool:
+        """The grace is over: tell the handlers, and give back what they do not let go. Whether none runs."""
+        running = self._leases.running()
+        logger.warning("%d sub_tasks still run after %.0f s", len(running), self.options.grace_seconds)
+        for lease in running:
+            lease.cancel(Reason.SHUTDOWN)
+        obeyed = self._leases.wait_until_none_runs(OBEY_SECONDS)
+        if not obeyed:
+            self._slots.kill()
+        self._release(self._leases.unfinished())
+        return obeyed
+
+    def _release(self, leases: list[Lease]) -> None:
+        try:
+            if leases:
+                self._client.release(leases)
+                logger.info("released %d sub_tasks that were cut short", len(leases))
+        except APIError as error:
+            logger.warning(
+                "%d sub_tasks could not be released, their leases will expire: %s", len(leases), error
+            )
+        for lease in leases:
+            self._leases.drop(lease)
+
+    def _tear_down(self) -> bool:
+        try:
+            self._slots.close()
+        except Exception:
+            logger.exception("the handler's teardown failed")
+            return False
+        return True
+
+    def _flush(self) -> bool:
+        """Wait until every result is delivered. Whether that worked."""
+        give_up_at = time.monotonic() + FLUSH_SECONDS
+        while self._completer.backlog and time.monotonic() < give_up_at:
+            self._leases.wait_for_change(0.1)
+        if self._completer.backlog:
+            logger.error(
+                "%d results could not be delivered; RVQ will have them done again", self._completer.backlog
+            )
+        return self._completer.backlog == 0

@@ -1,0 +1,255 @@
+"""For users' own tests: a handler run once, or a whole worker against RVQ in memory. No network.
+
+outcome = run_handler(WordCount, {"text": "to be or not"})
+assert outcome.result == {"words": 4}
+
+rvq = FakeRVQ()
+id = rvq.submit({"text": "to be"}, queue="text")
+rvq.work_off(WordCount)
+assert rvq.sub_task(id).result == {"words": 2}
+"""
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import _json
+from ._errors import APIError
+from ._handler import Handler, Options
+from ._outcome import Outcome as _Outcome
+from ._outcome import perform
+from ._sub_task import Raw, SubTask
+from ._transport import Answer
+from ._worker import Worker
+
+__all__ = ["FakeRVQ", "FakeSubTask", "Outcome", "run_handler"]
+
+TASK_ID = "task_0000000000000000"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one run of a handler ended. `status`: succeeded, failed, or cancelled (it stopped when told to)."""
+
+    status: str
+    result_bytes: bytes | None = None
+    error: dict[str, Any] | None = None
+
+    @property
+    def result(self) -> Any:
+        """The result as RVQ's JSON would be decoded (a tuple is a list by now)."""
+        return None if self.result_bytes is None else json.loads(self.result_bytes)
+
+    @property
+    def retryable(self) -> bool:
+        return bool(self.error and self.error["retryable"])
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds, as `Retry(after=...)` asked."""
+        return self.error.get("retry_after_seconds") if self.error else None
+
+
+def run_handler(
+    handler: type[Handler],
+    payload: Any,
+    *,
+    attempt: int = 1,
+    max_attempts: int = 5,
+    cancelled: bool = False,
+) -> Outcome:
+    """Set up, handle one sub_task and tear down, just as a worker would. `payload` may be `Raw`."""
+    sub_task = SubTask(
+        id="sub_0000000000000001",
+        task_id=TASK_ID,
+        index=0,
+        queue=Options.of(handler).queues[0],
+        attempt=attempt,
+        max_attempts=max_attempts,
+        payload_bytes=_bytes(payload),
+    )
+    if cancelled:
+        sub_task.cancelled.set()
+    instance = handler()
+    instance.setup()
+    try:
+        return _public(perform(instance, sub_task))
+    finally:
+        instance.teardown()
+
+
+@dataclass
+class FakeSubTask:
+    """One sub_task of FakeRVQ. `due` and `lease_expires` are on its clock."""
+
+    id: str
+    index: int
+    queue: str
+    max_attempts: int
+    payload_bytes: bytes
+    status: str = "queued"
+    attempt: int = 0
+    due: float = 0.0
+    lease_token: str | None = None
+    lease_expires: float = 0.0
+    worker_id: str | None = None
+    reported: str | None = None
+    """The lease token whose outcome counted last."""
+    result_bytes: bytes | None = None
+    error: dict[str, Any] | None = None
+
+    @property
+    def result(self) -> Any:
+        return None if self.result_bytes is None else json.loads(self.result_bytes)
+
+
+class FakeRVQ:
+    """RVQ's worker API in memory: a transport for `Worker(..., transport=FakeRVQ())`. Thread-safe.
+
+    A failed sub_task that may be retried is due at once, unless `retry_after_seconds` says otherwise.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._sub_tasks: dict[str, FakeSubTask] = {}
+
+    def submit(self, payload: Any, *, queue: str = "default", max_attempts: int = 5) -> str:
+        """Add one sub_task; its id."""
+        with self._lock:
+            index = len(self._sub_tasks)
+            sub_task = FakeSubTask(f"sub_{index + 1:016x}", index, queue, max_attempts, _bytes(payload))
+            self._sub_tasks[sub_task.id] = sub_task
+            return sub_task.id
+
+    def sub_task(self, sub_task_id: str) -> FakeSubTask:
+        return self._sub_tasks[sub_task_id]
+
+    def sub_tasks(self) -> list[FakeSubTask]:
+        return list(self._sub_tasks.values())
+
+    def cancel(self, sub_task_id: str) -> None:
+        """As a partner would: whoever holds it learns it at the next heartbeat."""
+        self._sub_tasks[sub_task_id].status = "cancelled"
+
+    def work_off(self, handler: type[Handler]) -> None:
+        """Run a worker until nothing is left to claim. Retries that are not due yet stay."""
+        worker = Worker(handler, transport=self, until_empty=True)
+        worker.start()
+        worker.stop_request.wait()
+        worker.stop()
+        if worker.fatal is not None:
+            raise APIError(worker.fatal)
+
+    def post(self, path: str, body: bytes) -> Answer:
+        """Answer one of the four worker calls."""
+        calls = {"claim": self._claim, "complete": self._complete, "heartbeat": self._heartbeat}
+        call = {**calls, "release": self._release}.get(path.removeprefix("/v1/sub_tasks/"))
+        if call is None:
+            return Answer(404, b'{"code":"not_found"}')
+        with self._lock:
+            self._expire()
+            return Answer(200, call(_json.split_object(body)))
+
+    def close(self) -> None: ...
+
+    def _claim(self, fields: dict[str, bytes]) -> bytes:
+        limit = json.loads(fields.get("limit", b"1"))
+        free = [
+            sub_task
+            for queue in json.loads(fields.get("queues", b'["default"]'))
+            for sub_task in self._sub_tasks.values()
+            if sub_task.queue == queue and sub_task.status == "queued" and sub_task.due <= self._clock()
+        ]
+        return b'{"sub_tasks": [%b]}' % b", ".join(self._lease(sub_task, fields) for sub_task in free[:limit])
+
+    def _lease(self, sub_task: FakeSubTask, fields: dict[str, bytes]) -> bytes:
+        sub_task.status = "claimed"
+        sub_task.attempt += 1
+        sub_task.lease_token = secrets.token_hex(16)
+        sub_task.lease_expires = self._clock() + json.loads(fields.get("lease_seconds", b"60"))
+        sub_task.worker_id = json.loads(fields["worker_id"])
+        names = ("id", "index", "queue", "attempt", "max_attempts", "lease_token")
+        known = {"task_id": TASK_ID, "lease_expires_at": "2024-01-01T00:00:00Z"}
+        head = _json.encode(known | {name: getattr(sub_task, name) for name in names})
+        return b'%b, "payload": %b}' % (head[:-1], sub_task.payload_bytes)
+
+    def _complete(self, fields: dict[str, bytes]) -> bytes:
+        items = [_json.split_object(item) for item in _json.split_array(fields["results"])]
+        return _answer([self._settle(item) for item in items])
+
+    def _settle(self, item: dict[str, bytes]) -> str:
+        sub_task, token = self._sub_tasks.get(json.loads(item["id"])), json.loads(item["lease_token"])
+        if sub_task is None:
+            return "unknown"
+        if sub_task.reported == token:
+            return "duplicate"
+        if sub_task.lease_token != token or sub_task.status not in ("claimed", "queued"):
+            return "stale"
+        sub_task.reported, sub_task.lease_token = token, None
+        if json.loads(item["status"]) == "succeeded":
+            sub_task.status, sub_task.result_bytes = "succeeded", item.get("result", b"null")
+            return "succeeded"
+        return self._fail(sub_task, json.loads(item["error"]))
+
+    def _fail(self, sub_task: FakeSubTask, error: dict[str, Any]) -> str:
+        sub_task.error = error
+        if error.get("retryable", True) and sub_task.attempt < sub_task.max_attempts:
+            sub_task.status, sub_task.due = "queued", self._clock() + error.get("retry_after_seconds", 0.0)
+            return "retrying"
+        sub_task.status = "failed"
+        return "failed"
+
+    def _heartbeat(self, fields: dict[str, bytes]) -> bytes:
+        expires = self._clock() + json.loads(fields.get("lease_seconds", b"60"))
+        return _answer([self._extend(lease, expires) for lease in json.loads(fields["leases"])])
+
+    def _extend(self, lease: dict[str, str], expires: float) -> str:
+        sub_task = self._sub_tasks.get(lease["id"])
+        if sub_task is None:
+            return "unknown"
+        if sub_task.status == "cancelled":
+            return "cancelled"
+        if sub_task.status != "claimed" or sub_task.lease_token != lease["lease_token"]:
+            return "stale"
+        sub_task.lease_expires = expires
+        return "extended"
+
+    def _release(self, fields: dict[str, bytes]) -> bytes:
+        return _answer([self._give_back(lease) for lease in json.loads(fields["leases"])])
+
+    def _give_back(self, lease: dict[str, str]) -> str:
+        sub_task = self._sub_tasks.get(lease["id"])
+        if sub_task is None:
+            return "unknown"
+        if sub_task.status != "claimed" or sub_task.lease_token != lease["lease_token"]:
+            return "stale"
+        sub_task.status, sub_task.lease_token, sub_task.attempt = "queued", None, sub_task.attempt - 1
+        return "released"
+
+    def _expire(self) -> None:
+        for sub_task in self._sub_tasks.values():
+            if sub_task.status == "claimed" and sub_task.lease_expires <= self._clock():
+                self._fail(sub_task, {"message": "the lease expired", "code": "lease_expired"})
+
+
+def _answer(outcomes: list[str]) -> bytes:
+    return _json.encode({"results": [{"outcome": outcome} for outcome in outcomes]})
+
+
+def _bytes(payload: Any) -> bytes:
+    if isinstance(payload, Raw):
+        return payload.json.encode() if isinstance(payload.json, str) else payload.json
+    return _json.encode(payload)
+
+
+def _public(outcome: _Outcome | None) -> Outcome:
+    if outcome is None:
+        return Outcome("cancelled")
+    if outcome.succeeded:
+        return Outcome("succeeded", result_bytes=outcome.document)
+    return Outcome("failed", error=json.loads(outcome.document))
