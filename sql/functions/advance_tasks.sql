@@ -8,6 +8,7 @@ DECLARE
     v_open bigint[];
     v_ended bigint[];
     v_verdicts rvq.task_status[];
+    v_early boolean;
 BEGIN
     WITH change AS (
         SELECT c.id, count(*) AS ended, count(*) FILTER (WHERE c.status = 'succeeded') AS succeeded,
@@ -17,13 +18,15 @@ BEGIN
         SELECT t.id, t.policy, t.required, t.unfinished, t.succeeded, t.failed
           FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) ORDER BY t.id FOR UPDATE),
     seen AS (
-        SELECT l.id, rvq.verdict(l.policy, l.required, l.unfinished - c.ended::integer, l.succeeded + c.succeeded::integer,
-                                 l.failed + c.failed::integer) AS verdict
+        SELECT l.id, l.unfinished > c.ended AS early,
+               rvq.verdict(l.policy, l.required, l.unfinished - c.ended::integer, l.succeeded + c.succeeded::integer,
+                           l.failed + c.failed::integer) AS verdict
           FROM locked AS l JOIN change AS c ON c.id = l.id)
     SELECT array_agg(s.id) FILTER (WHERE s.verdict IS NULL),
            array_agg(s.id ORDER BY s.id) FILTER (WHERE s.verdict IS NOT NULL),
-           array_agg(s.verdict ORDER BY s.id) FILTER (WHERE s.verdict IS NOT NULL)
-      INTO v_open, v_ended, v_verdicts FROM seen AS s;
+           array_agg(s.verdict ORDER BY s.id) FILTER (WHERE s.verdict IS NOT NULL),
+           bool_or(s.early) FILTER (WHERE s.verdict IS NOT NULL)
+      INTO v_open, v_ended, v_verdicts, v_early FROM seen AS s;
     IF v_open IS NOT NULL THEN
         WITH moved AS (
             UPDATE rvq.open_tasks AS t
@@ -37,7 +40,7 @@ BEGIN
         SELECT m.queue, count(*) FROM moved AS m WHERE m.first GROUP BY m.queue;
     END IF;
     IF v_ended IS NOT NULL THEN
-        PERFORM rvq.end_tasks(v_ended, v_verdicts, p_task_ids, p_statuses, p_now);
+        PERFORM rvq.end_tasks(v_ended, v_verdicts, p_task_ids, p_statuses, v_early, p_now);
     END IF;
 END $$;
 COMMENT ON FUNCTION rvq.advance_tasks(bigint[], rvq.outcome_status[], timestamptz) IS

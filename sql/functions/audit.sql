@@ -20,11 +20,12 @@ AS $$
           JOIN rvq.tasks AS t ON t.id = l.id
          WHERE NOT EXISTS (SELECT FROM rvq.open_tasks AS o WHERE o.id = l.id) GROUP BY 1, t.queue, l.status
         UNION ALL
-        SELECT '', 'deliveries_pending', count(*) FROM rvq.due_deliveries
+        SELECT d.queue, 'deliveries_pending', count(*) FROM rvq.due_deliveries AS d GROUP BY 1
         UNION ALL
-        SELECT '', 'deliveries_' || l.status, count(*)
+        SELECT t.queue, 'deliveries_' || l.status, count(*)
           FROM (SELECT DISTINCT ON (a.id) a.id, a.status FROM rvq.delivery_attempts AS a ORDER BY a.id, a.attempt DESC) AS l
-         WHERE NOT EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = l.id) GROUP BY l.status),
+          JOIN rvq.tasks AS t ON t.id = rvq.task_of(l.id)
+         WHERE NOT EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = l.id) GROUP BY t.queue, l.status),
     counted AS (
         SELECT c.queue, n.counter, n.n
           FROM rvq.current_counters AS c

@@ -18,6 +18,7 @@ DECLARE
     v_taken rvq.due_deliveries[];
     v_host record;
     v_day integer;
+    v_random text := rvq.draw();
 BEGIN
     PERFORM rvq.enter();
     PERFORM pg_advisory_xact_lock(1, 3);
@@ -38,7 +39,7 @@ BEGIN
              FOR UPDATE SKIP LOCKED),
         claimed AS (
             UPDATE rvq.due_deliveries AS d
-               SET lease_token = gen_random_uuid(), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
+               SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
                    claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
               FROM picked WHERE d.id = picked.id RETURNING d.*)
         SELECT coalesce(array_agg(c::rvq.due_deliveries ORDER BY c.due_at, c.id), '{}') INTO v_taken FROM claimed AS c;

@@ -13,7 +13,8 @@ SET jit = off
 AS $$
 DECLARE
     v_claimed rvq.open_sub_tasks[];
-    v_day integer;
+    v_first_day integer;
+    v_last_day integer;
 BEGIN
     PERFORM rvq.enter();
     v_claimed := rvq.take_queued(p_worker_id, p_limit, p_lease_seconds, p_queues);
@@ -23,10 +24,13 @@ BEGIN
     IF cardinality(v_claimed) = 0 THEN
         RETURN;
     END IF;
-    INSERT INTO rvq.counter_deltas (queue, queued, claimed)
-    SELECT c.queue, -count(*), count(*) FROM unnest(v_claimed) AS c GROUP BY c.queue ORDER BY c.queue;
+    WITH counted AS (
+        INSERT INTO rvq.counter_deltas (queue, queued, claimed)
+        SELECT c.queue, -count(*), count(*) FROM unnest(v_claimed) AS c GROUP BY c.queue)
+    SELECT min(rvq.day_of(c.id)), max(rvq.day_of(c.id)) INTO v_first_day, v_last_day FROM unnest(v_claimed) AS c;
     -- The partition is named, not pruned: a cached plan over the parent would lock every partition at each call.
-    FOR v_day IN SELECT DISTINCT rvq.day_of(c.id) FROM unnest(v_claimed) AS c ORDER BY 1 LOOP
+    FOR v_day IN v_first_day .. v_last_day LOOP
+        CONTINUE WHEN to_regclass('rvq.sub_tasks_' || v_day) IS NULL;
         RETURN QUERY EXECUTE format(
             'SELECT c.id, c.queue, c.attempt::integer, c.max_attempts::integer, s.payload, c.lease_token, c.lease_expires_at
                FROM unnest($1) WITH ORDINALITY AS c JOIN rvq.sub_tasks_%s AS s ON s.id = c.id ORDER BY c.ordinality', v_day)

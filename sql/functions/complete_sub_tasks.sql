@@ -22,7 +22,7 @@ DECLARE
     v_now timestamptz;
 BEGIN
     PERFORM rvq.enter();
-    v_gated := rvq.enter_gates(ARRAY(SELECT DISTINCT rvq.task_of(i) FROM unnest(p_ids) AS i));
+    v_gated := rvq.enter_gates(p_ids);
     IF cardinality(v_gated) > 0 THEN
         PERFORM rvq.lock_sub_tasks(p_ids || rvq.siblings_at_stake(v_gated, p_ids, p_succeeded));
     ELSE

@@ -12,7 +12,7 @@ BEGIN
         SELECT s.id FROM unnest(p_task_ids) AS t(id) JOIN rvq.open_sub_tasks AS s ON s.id > t.id AND s.id < t.id + 16384));
     v_open := ARRAY(SELECT t.id FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) ORDER BY t.id FOR UPDATE);
     IF cardinality(v_open) > 0 THEN
-        PERFORM rvq.end_tasks(v_open, array_fill(p_status, ARRAY[cardinality(v_open)]), '{}', '{}', rvq.clock());
+        PERFORM rvq.end_tasks(v_open, array_fill(p_status, ARRAY[cardinality(v_open)]), '{}', '{}', true, rvq.clock());
     END IF;
     RETURN v_open;
 END $$;

@@ -1,14 +1,18 @@
 -- Ends tasks: what is unfinished is cancelled, the event and its delivery are written. All in the caller's transaction.
 -- p_counted_ids, p_counted_statuses: sub_tasks that ended in this transaction and are not in the tasks' counts yet.
+-- p_early: they may have open sub_tasks left.
 -- Locks: none of its own: the tasks and their open sub_tasks are locked.
 -- Callers: rvq.advance_tasks, rvq.end_early, rvq.sweep_stranded_tasks
 CREATE OR REPLACE FUNCTION rvq.end_tasks(
-    p_task_ids bigint[], p_verdicts rvq.task_status[], p_counted_ids bigint[], p_counted_statuses rvq.outcome_status[], p_now timestamptz
+    p_task_ids bigint[], p_verdicts rvq.task_status[], p_counted_ids bigint[], p_counted_statuses rvq.outcome_status[],
+    p_early boolean, p_now timestamptz
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
-    PERFORM rvq.cancel_open_sub_tasks(p_task_ids, p_now);
+    IF p_early THEN
+        PERFORM rvq.cancel_open_sub_tasks(p_task_ids, p_now);
+    END IF;
     WITH change AS (
         SELECT e.id, e.verdict, count(*) FILTER (WHERE c.status = 'succeeded')::integer AS succeeded,
                count(*) FILTER (WHERE c.status = 'failed')::integer AS failed
@@ -24,15 +28,13 @@ BEGIN
                rvq.event_body(e.id, e.verdict, e.total, e.succeeded, e.failed, e.metadata, e.created_at, p_now)
           FROM ended AS e),
     due AS (
-        INSERT INTO rvq.due_deliveries (id, due_at, host, url)
-        SELECT e.event_id, p_now, e.webhook_host, e.webhook_url FROM ended AS e WHERE e.webhook_url IS NOT NULL
-        RETURNING 1),
-    counted AS (
-        INSERT INTO rvq.counter_deltas (queue, tasks_open, tasks_started, tasks_succeeded, tasks_failed, tasks_cancelled)
-        SELECT e.queue, -count(*), nullif(-count(*) FILTER (WHERE e.started), 0), nullif(count(*) FILTER (WHERE e.verdict = 'succeeded'), 0),
-               nullif(count(*) FILTER (WHERE e.verdict = 'failed'), 0), nullif(count(*) FILTER (WHERE e.verdict = 'cancelled'), 0)
-          FROM ended AS e GROUP BY e.queue)
-    INSERT INTO rvq.counter_deltas (queue, deliveries_pending) SELECT '', count(*) FROM due HAVING count(*) > 0;
+        INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
+        SELECT e.event_id, p_now, e.queue, e.webhook_host, e.webhook_url FROM ended AS e WHERE e.webhook_url IS NOT NULL)
+    INSERT INTO rvq.counter_deltas (queue, tasks_open, tasks_started, tasks_succeeded, tasks_failed, tasks_cancelled, deliveries_pending)
+    SELECT e.queue, -count(*), nullif(-count(*) FILTER (WHERE e.started), 0), nullif(count(*) FILTER (WHERE e.verdict = 'succeeded'), 0),
+           nullif(count(*) FILTER (WHERE e.verdict = 'failed'), 0), nullif(count(*) FILTER (WHERE e.verdict = 'cancelled'), 0),
+           nullif(count(e.webhook_url), 0)
+      FROM ended AS e GROUP BY e.queue;
 END $$;
-COMMENT ON FUNCTION rvq.end_tasks(bigint[], rvq.task_status[], bigint[], rvq.outcome_status[], timestamptz) IS
+COMMENT ON FUNCTION rvq.end_tasks(bigint[], rvq.task_status[], bigint[], rvq.outcome_status[], boolean, timestamptz) IS
     'End tasks: cancel what is unfinished, write the events and the deliveries that are due.';

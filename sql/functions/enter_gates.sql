@@ -2,7 +2,7 @@
 -- can that transaction know, before it locks any sub_task, whether it will need the siblings too, and lock all of
 -- them in one pass in the one order. Tasks with policy "all" have no gate.
 -- Locks: gates by task id. They come before every sub_task.
-CREATE OR REPLACE FUNCTION rvq.enter_gates(p_task_ids bigint[]) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION rvq.enter_gates(p_ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -10,7 +10,8 @@ DECLARE
     v_task_id bigint;
 BEGIN
     SELECT array_agg(t.id ORDER BY t.id) INTO v_gated
-      FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) AND t.policy <> 'all';
+      FROM (SELECT DISTINCT rvq.task_of(i) AS id FROM unnest(p_ids) AS i) AS i
+      JOIN rvq.open_tasks AS t ON t.id = i.id AND t.policy <> 'all';
     IF v_gated IS NULL THEN
         RETURN '{}';
     END IF;
@@ -19,4 +20,4 @@ BEGIN
     END LOOP;
     RETURN v_gated;
 END $$;
-COMMENT ON FUNCTION rvq.enter_gates(bigint[]) IS 'Hold the gates of those of these tasks that have one; returns them.';
+COMMENT ON FUNCTION rvq.enter_gates(bigint[]) IS 'Hold the gates of the tasks of these sub_tasks (or of these tasks) that have one; returns those tasks.';

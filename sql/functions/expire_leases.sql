@@ -30,7 +30,7 @@ BEGIN
     IF v_ids IS NULL THEN
         RETURN 0;
     END IF;
-    v_gated := rvq.enter_gates(ARRAY(SELECT DISTINCT rvq.task_of(i) FROM unnest(v_ids) AS i));
+    v_gated := rvq.enter_gates(v_ids);
     PERFORM rvq.lock_sub_tasks(v_ids || rvq.siblings_at_stake(v_gated, v_ids, array_fill(false, ARRAY[cardinality(v_ids)])));
     v_now := rvq.clock();
     WITH failed AS (

@@ -38,7 +38,7 @@ BEGIN
                                 WHERE s.status = 'queued' AND NOT s.again AND s.queue = c.queue
                                   AND s.queued_at >= coalesce(k.claim_floor, '-infinity')
                                 ORDER BY s.queued_at, s.id LIMIT 1)) AS floor) AS f
-     WHERE c.queue <> '' AND f.floor > coalesce(k.claim_floor, '-infinity')
+     WHERE f.floor > coalesce(k.claim_floor, '-infinity')
      ORDER BY c.queue
     ON CONFLICT (queue) DO UPDATE SET claim_floor = greatest(q.claim_floor, excluded.claim_floor);
     GET DIAGNOSTICS v_raised = ROW_COUNT;

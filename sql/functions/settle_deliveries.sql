@@ -29,12 +29,12 @@ BEGIN
     ended AS (
         DELETE FROM rvq.due_deliveries AS d USING attempted AS a
          WHERE d.id = a.id AND d.lease_token = a.lease_token AND a.verdict <> 'retry'
-        RETURNING d.id, d.attempt, d.host, a.verdict::rvq.delivery_status AS status, a.seconds, a.outcome, a.status_code, a.detail, a.answer),
+        RETURNING d.id, d.attempt, d.queue, d.host, a.verdict::rvq.delivery_status AS status, a.seconds, a.outcome, a.status_code, a.detail, a.answer),
     retried AS (
         UPDATE rvq.due_deliveries AS d
            SET due_at = v_now + make_interval(secs => a.delay), lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
           FROM attempted AS a WHERE d.id = a.id AND d.lease_token = a.lease_token AND a.verdict = 'retry'
-        RETURNING d.id, d.attempt, d.host, 'pending'::rvq.delivery_status AS status, a.seconds, a.outcome, a.status_code, a.detail, a.answer),
+        RETURNING d.id, d.attempt, d.queue, d.host, 'pending'::rvq.delivery_status AS status, a.seconds, a.outcome, a.status_code, a.detail, a.answer),
     settled AS (SELECT * FROM ended UNION ALL SELECT * FROM retried),
     ledger AS (
         INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status_code, status, outcome, detail, answer)
@@ -42,8 +42,8 @@ BEGIN
           FROM settled AS s),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)
-        SELECT '', -count(*), nullif(count(*) FILTER (WHERE e.status = 'delivered'), 0), nullif(count(*) FILTER (WHERE e.status = 'dead'), 0)
-          FROM ended AS e HAVING count(*) > 0)
+        SELECT e.queue, -count(*), nullif(count(*) FILTER (WHERE e.status = 'delivered'), 0), nullif(count(*) FILTER (WHERE e.status = 'dead'), 0)
+          FROM ended AS e GROUP BY e.queue)
     SELECT array_agg(s.id), array_agg(s.host), array_agg(s.outcome IN ('delivered', 'gone', 'http_error'))
       INTO v_settled, v_hosts, v_healthy FROM settled AS s;
     PERFORM rvq.note_host_health(v_hosts, v_healthy, v_now);

@@ -27,7 +27,7 @@ AS $$
         'queues', coalesce((SELECT json_object_agg(c.queue, json_build_object(
                                        'scheduled', c.scheduled, 'queued', c.queued, 'claimed', c.claimed, 'succeeded', c.succeeded,
                                        'failed', c.failed, 'cancelled', c.cancelled) ORDER BY c.queue)
-                              FROM counter AS c WHERE c.queue <> ''), '{}'),
+                              FROM counter AS c), '{}'),
         'oldest_queued_seconds', (SELECT greatest(0, extract(epoch FROM rvq.clock() - min(rvq.oldest_queued_at(c.queue))))::float8
                                     FROM counter AS c WHERE c.queued > 0),
         'deliveries', json_build_object('pending', t.pending, 'delivered', t.delivered, 'dead', t.dead))::text

@@ -25,7 +25,7 @@ BEGIN
         PERFORM 1 FROM rvq.open_tasks AS t WHERE t.id = v_id FOR UPDATE;
         CONTINUE WHEN NOT FOUND;
         PERFORM rvq.end_tasks(ARRAY[v_id], ARRAY[(SELECT coalesce(rvq.verdict(t.policy, t.required, 0, t.succeeded, t.failed), 'failed')
-                                                    FROM rvq.open_tasks AS t WHERE t.id = v_id)], '{}', '{}', rvq.clock());
+                                                    FROM rvq.open_tasks AS t WHERE t.id = v_id)], '{}', '{}', false, rvq.clock());
         stranded := stranded + 1;
     END LOOP;
     RETURN NEXT;

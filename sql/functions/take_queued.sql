@@ -10,24 +10,27 @@ DECLARE
     v_claimed rvq.open_sub_tasks[] := '{}';
     v_taken rvq.open_sub_tasks[];
     v_until timestamptz := rvq.clock() + make_interval(secs => p_lease_seconds);
+    v_random text := rvq.draw();
     v_queue text;
     v_known rvq.queues;
 BEGIN
     FOREACH v_queue IN ARRAY p_queues LOOP
         SELECT * INTO v_known FROM rvq.queues AS q WHERE q.queue = v_queue;
         CONTINUE WHEN v_known.paused;
-        WITH picked AS MATERIALIZED (
-            SELECT s.id FROM rvq.open_sub_tasks AS s
-             WHERE s.status = 'queued' AND s.again AND s.queue = v_queue
-             ORDER BY s.queued_at, s.id LIMIT p_limit - cardinality(v_claimed) FOR UPDATE SKIP LOCKED),
-        claimed AS (
-            UPDATE rvq.open_sub_tasks AS s
-               SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_id, due_at = NULL,
-                   lease_token = gen_random_uuid(), lease_expires_at = v_until
-              FROM picked WHERE s.id = picked.id RETURNING s.*)
-        SELECT coalesce(array_agg(c::rvq.open_sub_tasks ORDER BY c.queued_at, c.id), '{}') INTO v_taken FROM claimed AS c;
-        v_claimed := v_claimed || v_taken;
-        EXIT WHEN cardinality(v_claimed) >= p_limit;
+        IF EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'queued' AND s.again AND s.queue = v_queue) THEN
+            WITH picked AS MATERIALIZED (
+                SELECT s.id FROM rvq.open_sub_tasks AS s
+                 WHERE s.status = 'queued' AND s.again AND s.queue = v_queue
+                 ORDER BY s.queued_at, s.id LIMIT p_limit - cardinality(v_claimed) FOR UPDATE SKIP LOCKED),
+            claimed AS (
+                UPDATE rvq.open_sub_tasks AS s
+                   SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_id, due_at = NULL,
+                       lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = v_until
+                  FROM picked WHERE s.id = picked.id RETURNING s.*)
+            SELECT coalesce(array_agg(c::rvq.open_sub_tasks ORDER BY c.queued_at, c.id), '{}') INTO v_taken FROM claimed AS c;
+            v_claimed := v_claimed || v_taken;
+            EXIT WHEN cardinality(v_claimed) >= p_limit;
+        END IF;
         WITH picked AS MATERIALIZED (
             SELECT s.id FROM rvq.open_sub_tasks AS s
              WHERE s.status = 'queued' AND NOT s.again AND s.queue = v_queue
@@ -36,7 +39,7 @@ BEGIN
         claimed AS (
             UPDATE rvq.open_sub_tasks AS s
                SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_id, due_at = NULL,
-                   lease_token = gen_random_uuid(), lease_expires_at = v_until
+                   lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = v_until
               FROM picked WHERE s.id = picked.id RETURNING s.*)
         SELECT coalesce(array_agg(c::rvq.open_sub_tasks ORDER BY c.queued_at, c.id), '{}') INTO v_taken FROM claimed AS c;
         v_claimed := v_claimed || v_taken;

@@ -18,7 +18,7 @@ CREATE TABLE rvq.counters (
     deliveries_delivered bigint NOT NULL DEFAULT 0,
     deliveries_dead      bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE rvq.counters IS 'Folded counters of sub_tasks and tasks by queue. Deliveries belong to no queue: theirs are under the empty name.';
+COMMENT ON TABLE rvq.counters IS 'Folded counters of sub_tasks, tasks and deliveries, by the queue of the task.';
 
 CREATE TABLE rvq.counter_deltas (
     queue           text COLLATE "C" NOT NULL,

@@ -8,6 +8,7 @@ CREATE TABLE rvq.due_deliveries (
     claimed_at       timestamptz,
     attempt          smallint         NOT NULL DEFAULT 0,
     tries            smallint         NOT NULL DEFAULT 0,
+    queue            text COLLATE "C" NOT NULL,
     host             text COLLATE "C" NOT NULL,
     url              text             NOT NULL
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
