@@ -37,7 +37,7 @@ _PATH_AND_QUERY = r"/(?!/)(?:[A-Za-z0-9._~!$&'()*+,;=:/?-]|%[0-9A-Fa-f]{2})*"
 _URL = re.compile(rf"\A(https?)://({_HOST})(?::({_PORT}))?((?:{_PATH_AND_QUERY})?)\Z")
 
 
-class AddressRefused(Exception):  # noqa: N818
+class AddressRefused(Exception):
     """A webhook may not go there. `reason_code` is of a closed set, `detail` is a clause for the partner."""
 
     def __init__(self, reason_code: str, detail: str) -> None:

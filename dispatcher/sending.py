@@ -140,7 +140,7 @@ def _send(wire: Wire, request: bytes, deadline: Deadline, notes: Notes) -> None:
     except OSError as error:
         if notes.reused:
             raise _Stale from None
-        raise AttemptFailed("connect_error", f"the connection broke while sending: {error}") from None
+        raise _broken(error, "connect_error", "the connection broke while sending") from None
     finally:
         notes.lap("send")
 
@@ -155,11 +155,16 @@ def _receive_head(incoming: Incoming, notes: Notes) -> Head:
     except (PeerClosed, OSError) as error:
         if notes.reused and incoming.first_byte is None:
             raise _Stale from None
-        if isinstance(error, ssl.SSLError):
-            raise AttemptFailed("tls_error", f"TLS failed after the handshake: {error.reason}") from None
-        raise AttemptFailed("unknown", "sent, but the connection ended without a whole answer") from None
+        raise _broken(error, "unknown", "sent, but the connection ended without a whole answer") from None
     finally:
         notes.lap_until("first_byte", incoming.first_byte)
+
+
+def _broken(error: Exception, outcome: Outcome, detail: str) -> AttemptFailed:
+    """In TLS 1.3 a receiver refuses us (no client certificate, say) only after the handshake."""
+    if isinstance(error, ssl.SSLError):
+        return AttemptFailed("tls_error", f"TLS failed after the handshake: {error.reason or error}")
+    return AttemptFailed(outcome, detail)
 
 
 def _judge(head: Head, body: Body, notes: Notes) -> Attempt:
