@@ -173,7 +173,7 @@ def _signatures(header: str) -> Iterator[tuple[str, bytes]]:
     """The (scheme, bytes) pairs of a header; other schemes and broken base64 are passed over."""
     for entry in header.split(" ")[:32]:
         scheme, _, text = entry.partition(",")
-        if scheme in ("v1", "v1a"):
+        if text and scheme in ("v1", "v1a"):
             try:
                 yield scheme, base64.b64decode(text, validate=True)
             except (binascii.Error, ValueError):
