@@ -104,6 +104,11 @@ class Cluster:
     def create_database(self, name: str, template: str = "template0") -> None:
         self._execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
 
+    def ensure_database(self, name: str) -> None:
+        """Create the database unless it is there already."""
+        if not self._execute(f"SELECT 1 FROM pg_database WHERE datname = '{name}'"):
+            self.create_database(name)
+
     def drop_database(self, name: str) -> None:
         self._execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 

@@ -1,0 +1,1 @@
+"""The `rvq` command: one module a sub-command in `commands/`, and what they share."""
