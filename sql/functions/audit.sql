@@ -7,7 +7,7 @@ AS $$
         SELECT s.queue, s.status::text AS counter, count(*) AS n FROM rvq.open_sub_tasks AS s GROUP BY 1, 2
         UNION ALL
         SELECT t.queue, l.status::text, count(*)
-          FROM (SELECT DISTINCT ON (o.id) o.id, o.status FROM rvq.outcomes AS o WHERE o.status <> 'retrying' ORDER BY o.id, o.ended_at DESC) AS l
+          FROM (SELECT DISTINCT ON (o.id) o.id, o.status FROM rvq.outcomes AS o WHERE o.status <> 'retrying' ORDER BY o.id, o.attempt DESC, o.ended_at DESC) AS l
           JOIN rvq.tasks AS t ON t.id = rvq.task_of(l.id)
          WHERE NOT EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id = l.id) GROUP BY 1, 2
         UNION ALL

@@ -1,16 +1,20 @@
--- Ends tasks from outside (cancel, deadline): waits for whoever is completing their sub_tasks, then looks again.
+-- Ends tasks from outside (cancel, deadline): waits for whoever is completing their sub_tasks, then looks again. A task that
+-- ended and was reopened while we waited is left alone: the sub_tasks of its new run are not locked.
 -- Locks: gates by task id, sub_tasks by (queued_at, id), tasks by id.
 -- Callers: rvq.cancel_task, rvq.end_overdue_tasks
 CREATE OR REPLACE FUNCTION rvq.end_early(p_task_ids bigint[], p_status rvq.task_status) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
+    v_runs bigint[];
     v_open bigint[];
 BEGIN
     PERFORM rvq.enter_gates(p_task_ids);
+    v_runs := ARRAY(SELECT t.id + t.run FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids));
     PERFORM rvq.lock_sub_tasks(ARRAY(
         SELECT s.id FROM unnest(p_task_ids) AS t(id) JOIN rvq.open_sub_tasks AS s ON s.id > t.id AND s.id < t.id + 16384));
-    v_open := ARRAY(SELECT t.id FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) ORDER BY t.id FOR UPDATE);
+    v_open := ARRAY(SELECT t.id FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) AND t.id + t.run = ANY (v_runs)
+                     ORDER BY t.id FOR UPDATE);
     IF cardinality(v_open) > 0 THEN
         PERFORM rvq.end_tasks(v_open, array_fill(p_status, ARRAY[cardinality(v_open)]), '{}', '{}', true, rvq.clock());
     END IF;

@@ -9,20 +9,17 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET jit = off
 AS $$
-DECLARE
-    v_extended uuid[];
 BEGIN
     PERFORM rvq.enter();
     PERFORM rvq.lock_sub_tasks(p_ids);
-    WITH extended AS (
-        UPDATE rvq.open_sub_tasks AS s SET lease_expires_at = rvq.clock() + make_interval(secs => p_lease_seconds)
-          FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
-         WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed'
-        RETURNING s.lease_token)
-    SELECT coalesce(array_agg(e.lease_token), '{}') INTO v_extended FROM extended AS e;
+    UPDATE rvq.open_sub_tasks AS s SET lease_expires_at = rvq.clock() + make_interval(secs => p_lease_seconds)
+      FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
+     WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed';
+    -- All are locked since before the update, so what matches now was extended.
     RETURN ARRAY(
         SELECT CASE
-                   WHEN l.lease_token = ANY (v_extended) THEN 'extended'
+                   WHEN EXISTS (SELECT FROM rvq.open_sub_tasks AS s
+                                 WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed') THEN 'extended'
                    WHEN EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
                    WHEN rvq.final_status(l.id) = 'cancelled' THEN 'cancelled'
                    WHEN EXISTS (SELECT FROM rvq.sub_tasks AS s WHERE s.id = l.id) THEN 'stale'

@@ -21,15 +21,21 @@ BEGIN
     FOR v_id IN SELECT DISTINCT i FROM unnest(p_ids) AS i ORDER BY 1 LOOP
         SELECT * INTO v_task FROM rvq.tasks AS t WHERE t.id = rvq.task_of(v_id);
         CONTINUE WHEN v_task.webhook_url IS NULL OR NOT EXISTS (SELECT FROM rvq.events AS e WHERE e.id = v_id);
-        SELECT * INTO v_last FROM rvq.delivery_attempts AS a WHERE a.id = v_id ORDER BY a.attempt DESC LIMIT 1;
-        INSERT INTO rvq.due_deliveries (id, due_at, attempt, queue, host, url)
-        VALUES (v_id, rvq.clock(), coalesce(v_last.attempt, 0), v_task.queue, v_task.webhook_host, v_task.webhook_url) ON CONFLICT DO NOTHING;
-        IF FOUND THEN
-            INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)
-            VALUES (v_task.queue, 1, -(v_last.status = 'delivered')::integer, -(v_last.status = 'dead')::integer);
-        ELSE
+        LOOP
+            INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
+            VALUES (v_id, rvq.clock(), v_task.queue, v_task.webhook_host, v_task.webhook_url) ON CONFLICT DO NOTHING;
+            IF FOUND THEN
+                -- Read only now: the insert waited for whoever was settling it, and nobody can settle it before we are done.
+                SELECT * INTO v_last FROM rvq.delivery_attempts AS a WHERE a.id = v_id ORDER BY a.attempt DESC LIMIT 1;
+                UPDATE rvq.due_deliveries AS d SET attempt = coalesce(v_last.attempt, 0) WHERE d.id = v_id;
+                INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)
+                VALUES (v_task.queue, 1, -(v_last.status = 'delivered')::integer, -(v_last.status = 'dead')::integer);
+                EXIT;
+            END IF;
             UPDATE rvq.due_deliveries AS d SET due_at = rvq.clock(), tries = 0 WHERE d.id = v_id AND d.lease_token IS NULL;
-        END IF;
+            -- Neither: it was settled after the insert had met it, and is not pending any more.
+            EXIT WHEN FOUND OR EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = v_id);
+        END LOOP;
         v_made := v_made + 1;
     END LOOP;
     RETURN v_made;

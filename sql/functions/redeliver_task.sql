@@ -1,3 +1,4 @@
+-- Locks: door (before it reads: reset waits for readers), then as rvq.redeliver.
 -- Callers: app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.redeliver_task(p_task_id bigint) RETURNS integer
 LANGUAGE plpgsql VOLATILE
@@ -5,6 +6,7 @@ AS $$
 DECLARE
     v_id bigint;
 BEGIN
+    PERFORM rvq.enter();
     IF NOT EXISTS (SELECT FROM rvq.tasks AS t WHERE t.id = p_task_id) THEN
         RETURN -1;
     END IF;

@@ -11,26 +11,26 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-    v_released uuid[];
+    v_outcomes text[];
 BEGIN
     PERFORM rvq.enter();
     PERFORM rvq.lock_sub_tasks(p_ids);
+    v_outcomes := ARRAY(
+        SELECT CASE
+                   WHEN EXISTS (SELECT FROM rvq.open_sub_tasks AS s
+                                 WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed') THEN 'released'
+                   WHEN EXISTS (SELECT FROM rvq.sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
+                   ELSE 'unknown' END
+          FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
     WITH released AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = 'queued', attempt = s.attempt - 1, again = true, lease_token = NULL, lease_expires_at = NULL, worker_id = NULL
           FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
          WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed'
-        RETURNING l.lease_token, s.queue),
-    counted AS (
-        INSERT INTO rvq.counter_deltas (queue, queued, claimed)
-        SELECT r.queue, count(*), -count(*) FROM released AS r GROUP BY r.queue)
-    SELECT coalesce(array_agg(r.lease_token), '{}') INTO v_released FROM released AS r;
-    RETURN ARRAY(
-        SELECT CASE
-                   WHEN l.lease_token = ANY (v_released) THEN 'released'
-                   WHEN EXISTS (SELECT FROM rvq.sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
-                   ELSE 'unknown' END
-          FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
+        RETURNING s.queue)
+    INSERT INTO rvq.counter_deltas (queue, queued, claimed)
+    SELECT r.queue, count(*), -count(*) FROM released AS r GROUP BY r.queue;
+    RETURN v_outcomes;
 END $$;
 COMMENT ON FUNCTION rvq.release_sub_tasks(bigint[], uuid[]) IS
     'Give leases back without charging the attempt; one outcome each, in order: released, stale, unknown.';

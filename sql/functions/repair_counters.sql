@@ -1,5 +1,6 @@
 -- Drift does not change while traffic goes on (counter and truth move together), so adding its opposite is exact
--- without stopping anybody.
+-- without stopping anybody. One at a time, or two would both add it.
+-- Locks: door, the repairers' lock.
 -- Callers: app/admin/store.py
 CREATE OR REPLACE FUNCTION rvq.repair_counters() RETURNS integer
 LANGUAGE plpgsql VOLATILE
@@ -9,6 +10,7 @@ DECLARE
     v_repaired integer := 0;
 BEGIN
     PERFORM rvq.enter();
+    PERFORM pg_advisory_xact_lock(1, 4);
     FOR v_drift IN SELECT a.queue, a.counter, a.truth - a.counted AS missing FROM rvq.audit() AS a WHERE a.truth <> a.counted LOOP
         EXECUTE format('INSERT INTO rvq.counter_deltas (queue, %I) VALUES ($1, $2)', v_drift.counter)
         USING v_drift.queue, v_drift.missing;

@@ -1,7 +1,7 @@
 -- Empties everything but the settings of queues, while traffic runs: it waits until no writer is in the door, and takes
 -- every table at once or none (readers hold locks on several tables, in no order), so it can't be part of a deadlock.
 -- Sequences go on: an old id or lease is unknown afterwards and never means something else.
--- Locks: door, alone; every table.
+-- Locks: door, alone; every table; queues by name.
 -- Errors: 55P03 when readers leave no gap for 10 seconds.
 -- Callers: app/admin/store.py
 CREATE OR REPLACE FUNCTION rvq.reset() RETURNS void
@@ -28,6 +28,7 @@ BEGIN
             PERFORM pg_sleep(0.01);
         END;
     END LOOP;
+    PERFORM 1 FROM rvq.queues AS q ORDER BY q.queue FOR UPDATE;
     UPDATE rvq.queues SET claim_floor = '-infinity' WHERE claim_floor > '-infinity';
 END $$;
 COMMENT ON FUNCTION rvq.reset() IS 'Empty RVQ: every task, sub_task, event, delivery and counter.';

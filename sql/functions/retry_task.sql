@@ -1,6 +1,7 @@
 -- Reopens a failed task: what did not succeed (failed, or cancelled by the task's policy or deadline) is queued again,
 -- with as many attempts as it had at first. It ends with another event.
--- Locks: door, then the insert into open_tasks, which one of several parallel retries wins.
+-- Only the holder of its gate reopens a task, so once it is seen not to be open its last event stays the last.
+-- Locks: door, the task's gate (whatever its policy); then inserts only.
 -- Callers: app/admin/store.py
 CREATE OR REPLACE FUNCTION rvq.retry_task(p_task_id bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE
@@ -20,25 +21,24 @@ BEGIN
     IF v_task.id IS NULL THEN
         RETURN 'unknown';
     END IF;
+    PERFORM pg_advisory_xact_lock(2, rvq.gate_of(p_task_id));
+    IF EXISTS (SELECT FROM rvq.open_tasks AS t WHERE t.id = p_task_id) THEN
+        RETURN 'unfinished';
+    END IF;
     SELECT * INTO v_event FROM rvq.events AS e WHERE e.id >= p_task_id AND e.id < p_task_id + 16384 ORDER BY e.id DESC LIMIT 1;
     IF v_event.status <> 'failed' THEN
         RETURN 'nothing_failed';
     END IF;
     INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, succeeded, required, policy, run, queue,
                                 webhook_url, webhook_host, metadata)
-    SELECT v_task.id, v_task.created_at, rvq.clock() + make_interval(secs => v_task.deadline_seconds), v_task.total,
+    VALUES (v_task.id, v_task.created_at, rvq.clock() + make_interval(secs => v_task.deadline_seconds), v_task.total,
            v_task.total - v_event.succeeded, v_event.succeeded, v_task.required, v_task.policy,
-           v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata
-     WHERE v_event.id IS NOT NULL
-    ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
-        RETURN 'unfinished';
-    END IF;
+           v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata);
     INSERT INTO rvq.open_sub_tasks (id, queued_at, status, attempt, max_attempts, again, queue)
     SELECT s.id, s.queued_at, 'queued', l.attempt, least(l.attempt + s.max_attempts, 32767), true, v_task.queue
       FROM rvq.sub_tasks AS s
       CROSS JOIN LATERAL (SELECT o.status, o.attempt FROM rvq.outcomes AS o WHERE o.id = s.id AND o.status <> 'retrying'
-                           ORDER BY o.ended_at DESC LIMIT 1) AS l
+                           ORDER BY o.attempt DESC, o.ended_at DESC LIMIT 1) AS l
      WHERE s.id > p_task_id AND s.id < p_task_id + 16384 AND l.status <> 'succeeded';
     INSERT INTO rvq.counter_deltas (queue, queued, failed, cancelled, tasks_open, tasks_started, tasks_failed)
     VALUES (v_task.queue, v_event.failed + v_event.cancelled, -v_event.failed, -v_event.cancelled, 1,

@@ -1,6 +1,6 @@
 -- The safety net under fan-in: an open task without an open sub_task. It should never find one; what it finds is counted.
 -- It walks the open tasks a batch at a time; p_after is where the last batch ended.
--- Locks: door, then as rvq.end_early.
+-- Locks: door, tasks by id.
 -- Callers: dispatcher/store.py (maintenance)
 CREATE OR REPLACE FUNCTION rvq.sweep_stranded_tasks(p_after bigint, p_limit integer) RETURNS TABLE (last_id bigint, stranded integer)
 LANGUAGE plpgsql VOLATILE
@@ -23,7 +23,7 @@ BEGIN
     stranded := 0;
     FOREACH v_id IN ARRAY coalesce(v_stranded, '{}') LOOP
         PERFORM 1 FROM rvq.open_tasks AS t WHERE t.id = v_id FOR UPDATE;
-        CONTINUE WHEN NOT FOUND;
+        CONTINUE WHEN NOT FOUND OR EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id > v_id AND s.id < v_id + 16384);
         PERFORM rvq.end_tasks(ARRAY[v_id], ARRAY[(SELECT coalesce(rvq.verdict(t.policy, t.required, 0, t.succeeded, t.failed), 'failed')
                                                     FROM rvq.open_tasks AS t WHERE t.id = v_id)], '{}', '{}', false, rvq.clock());
         stranded := stranded + 1;

@@ -1,0 +1,114 @@
+"""Claim hands out queued sub_tasks, oldest first, to one worker each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from tests.sql.calls import Calls, Lease
+from tests.support.database import Database
+
+
+def test_a_claim_carries_all_that_the_worker_needs(rvq: Calls) -> None:
+    task_id = rvq.create(payloads=['{"a": 1.10}'], max_attempts=7)
+    before = rvq.value("SELECT clock_timestamp()")
+    lease = rvq.claim_one(lease=90)
+    assert (lease.id, lease.queue, lease.payload) == (task_id + 1, "default", '{"a": 1.10}')
+    assert (lease.attempt, lease.max_attempts) == (1, 7)
+    after = rvq.value("SELECT clock_timestamp()")
+    assert before + timedelta(seconds=90) <= lease.expires_at <= after + timedelta(seconds=90)
+
+
+def test_claiming_makes_the_task_run_and_names_the_worker(rvq: Calls) -> None:
+    task_id = rvq.create(2)
+    rvq.claim(1, worker="anna")
+    task = rvq.task(task_id)
+    assert (task.status, task.counts) == ("running", {"queued": 1, "claimed": 1})
+    assert [s.worker_id for s in rvq.sub_tasks(task_id)] == ["anna", None]
+
+
+def test_no_more_is_leased_than_returned(rvq: Calls) -> None:
+    task_id = rvq.create(10)
+    assert len(rvq.claim(4)) == 4
+    assert rvq.task(task_id).counts == {"queued": 6, "claimed": 4}
+    assert len(rvq.claim(100)) == 6
+    assert rvq.claim(100) == []
+
+
+def test_the_oldest_go_first_across_tasks(rvq: Calls) -> None:
+    first, second = rvq.create(2), rvq.create(2)
+    assert [lease.id for lease in rvq.claim(3)] == [first + 1, first + 2, second + 1]
+
+
+def test_every_claim_has_a_token_of_its_own(rvq: Calls) -> None:
+    rvq.create(20)
+    leases = rvq.claim(20)
+    rvq.release(*leases)
+    again = rvq.claim(20)
+    assert len({lease.token for lease in [*leases, *again]}) == 40
+
+
+def test_two_claimers_get_different_sub_tasks_without_waiting(
+    rvq: Calls, in_transaction: Callable[[], Calls]
+) -> None:
+    rvq.create(4)
+    other = in_transaction()
+    held = other.claim(2)
+    rest = rvq.claim(10)
+    assert len(rest) == 2
+    assert not {lease.id for lease in held} & {lease.id for lease in rest}
+    other.connection.commit()
+
+
+def test_a_claim_rolled_back_leases_nothing(rvq: Calls, in_transaction: Callable[[], Calls]) -> None:
+    rvq.create(1)
+    other = in_transaction()
+    lost = other.claim_one()
+    other.connection.rollback()
+    lease = rvq.claim_one()
+    assert (lease.id, lease.attempt) == (lost.id, 1)
+    assert rvq.succeed(lost) == ["stale"]
+
+
+def test_a_claim_writes_no_row_of_the_task(rvq: Calls) -> None:
+    task_id = rvq.create(1)
+    place = "SELECT ctid::text, xmin::text FROM rvq.open_tasks WHERE id = %s"
+    before = rvq.rows(place, (task_id,))
+    rvq.claim(1)
+    assert rvq.rows(place, (task_id,)) == before
+
+
+def test_sub_tasks_of_tasks_of_two_days_come_in_one_claim_oldest_first(
+    rvq: Calls, database: Database
+) -> None:
+    yesterday = rvq.create(1)
+    database.move_clock(86_400)
+    today = rvq.create(1)
+    assert [lease.id for lease in rvq.claim(2)] == [yesterday + 1, today + 1]
+
+
+def test_queues_of_two_days_come_in_the_order_of_preference(rvq: Calls, database: Database) -> None:
+    older = rvq.create(1, queue="second")
+    database.move_clock(86_400)
+    newer = rvq.create(1, queue="first")
+    leases = rvq.claim(2, queues=["first", "second"])
+    assert [lease.id for lease in leases] == [newer + 1, older + 1]
+
+
+def test_an_unknown_queue_is_empty(rvq: Calls) -> None:
+    rvq.create(1)
+    assert rvq.claim(1, queues=["nobody-uses-it"]) == []
+
+
+def test_claim_queues_what_is_due_by_itself(rvq: Calls, database: Database) -> None:
+    rvq.create(2, not_before=database.value("SELECT clock_timestamp()") + timedelta(seconds=30))
+    assert rvq.claim(2) == []
+    database.move_clock(31)
+    assert len(rvq.claim(2)) == 2
+
+
+def test_a_thousand_at_once_are_all_different(rvq: Calls) -> None:
+    rvq.create(1_000)
+    leases: list[Lease] = rvq.claim(1_000)
+    assert len({lease.id for lease in leases}) == len({lease.token for lease in leases}) == 1_000
+    assert sorted(leases) == leases
