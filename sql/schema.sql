@@ -73,6 +73,7 @@ DECLARE
     v_open bigint[];
     v_ended bigint[];
     v_verdicts rvq.task_status[];
+    v_early boolean;
 BEGIN
     WITH change AS (
         SELECT c.id, count(*) AS ended, count(*) FILTER (WHERE c.status = 'succeeded') AS succeeded,
@@ -82,13 +83,15 @@ BEGIN
         SELECT t.id, t.policy, t.required, t.unfinished, t.succeeded, t.failed
           FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) ORDER BY t.id FOR UPDATE),
     seen AS (
-        SELECT l.id, rvq.verdict(l.policy, l.required, l.unfinished - c.ended::integer, l.succeeded + c.succeeded::integer,
-                                 l.failed + c.failed::integer) AS verdict
+        SELECT l.id, l.unfinished > c.ended AS early,
+               rvq.verdict(l.policy, l.required, l.unfinished - c.ended::integer, l.succeeded + c.succeeded::integer,
+                           l.failed + c.failed::integer) AS verdict
           FROM locked AS l JOIN change AS c ON c.id = l.id)
     SELECT array_agg(s.id) FILTER (WHERE s.verdict IS NULL),
            array_agg(s.id ORDER BY s.id) FILTER (WHERE s.verdict IS NOT NULL),
-           array_agg(s.verdict ORDER BY s.id) FILTER (WHERE s.verdict IS NOT NULL)
-      INTO v_open, v_ended, v_verdicts FROM seen AS s;
+           array_agg(s.verdict ORDER BY s.id) FILTER (WHERE s.verdict IS NOT NULL),
+           bool_or(s.early) FILTER (WHERE s.verdict IS NOT NULL)
+      INTO v_open, v_ended, v_verdicts, v_early FROM seen AS s;
     IF v_open IS NOT NULL THEN
         WITH moved AS (
             UPDATE rvq.open_tasks AS t
@@ -102,7 +105,7 @@ BEGIN
         SELECT m.queue, count(*) FROM moved AS m WHERE m.first GROUP BY m.queue;
     END IF;
     IF v_ended IS NOT NULL THEN
-        PERFORM rvq.end_tasks(v_ended, v_verdicts, p_task_ids, p_statuses, p_now);
+        PERFORM rvq.end_tasks(v_ended, v_verdicts, p_task_ids, p_statuses, v_early, p_now);
     END IF;
 END $$;
 
@@ -115,7 +118,7 @@ CREATE FUNCTION rvq.audit() RETURNS TABLE(queue text, counter text, counted bigi
         SELECT s.queue, s.status::text AS counter, count(*) AS n FROM rvq.open_sub_tasks AS s GROUP BY 1, 2
         UNION ALL
         SELECT t.queue, l.status::text, count(*)
-          FROM (SELECT DISTINCT ON (o.id) o.id, o.status FROM rvq.outcomes AS o WHERE o.status <> 'retrying' ORDER BY o.id, o.ended_at DESC) AS l
+          FROM (SELECT DISTINCT ON (o.id) o.id, o.status FROM rvq.outcomes AS o WHERE o.status <> 'retrying' ORDER BY o.id, o.attempt DESC, o.ended_at DESC) AS l
           JOIN rvq.tasks AS t ON t.id = rvq.task_of(l.id)
          WHERE NOT EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id = l.id) GROUP BY 1, 2
         UNION ALL
@@ -128,11 +131,12 @@ CREATE FUNCTION rvq.audit() RETURNS TABLE(queue text, counter text, counted bigi
           JOIN rvq.tasks AS t ON t.id = l.id
          WHERE NOT EXISTS (SELECT FROM rvq.open_tasks AS o WHERE o.id = l.id) GROUP BY 1, t.queue, l.status
         UNION ALL
-        SELECT '', 'deliveries_pending', count(*) FROM rvq.due_deliveries
+        SELECT d.queue, 'deliveries_pending', count(*) FROM rvq.due_deliveries AS d GROUP BY 1
         UNION ALL
-        SELECT '', 'deliveries_' || l.status, count(*)
+        SELECT t.queue, 'deliveries_' || l.status, count(*)
           FROM (SELECT DISTINCT ON (a.id) a.id, a.status FROM rvq.delivery_attempts AS a ORDER BY a.id, a.attempt DESC) AS l
-         WHERE NOT EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = l.id) GROUP BY l.status),
+          JOIN rvq.tasks AS t ON t.id = rvq.task_of(l.id)
+         WHERE NOT EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = l.id) GROUP BY t.queue, l.status),
     counted AS (
         SELECT c.queue, n.counter, n.n
           FROM rvq.current_counters AS c
@@ -188,7 +192,7 @@ END $$;
 
 COMMENT ON FUNCTION rvq.cancel_task(p_task_id bigint) IS 'Cancel an open task: cancelled, finished (too late) or unknown.';
 
-CREATE FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds double precision, p_host_limit integer) RETURNS TABLE(id bigint, attempt integer, tries integer, url text, host text, body text, lease_token uuid)
+CREATE FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds double precision, p_host_limit integer, p_hosts text[] DEFAULT '{}'::text[], p_host_limits integer[] DEFAULT '{}'::integer[]) RETURNS TABLE(id bigint, attempt integer, tries integer, url text, host text, body text, lease_token uuid, waited double precision)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -203,12 +207,14 @@ DECLARE
     v_taken rvq.due_deliveries[];
     v_host record;
     v_day integer;
+    v_random text := rvq.draw();
 BEGIN
     PERFORM rvq.enter();
     PERFORM pg_advisory_xact_lock(1, 3);
     v_now := rvq.clock();
     FOR v_host IN
-        SELECT h.host, b.host IS NOT NULL AND b.failures > 0 AND b.broken_until > '-infinity' AS probing,
+        SELECT h.host, CASE WHEN b.broken_until > '-infinity' THEN 1
+                            ELSE coalesce(p_host_limits[array_position(p_hosts, h.host)], p_host_limit) END AS most,
                (SELECT count(*) FROM rvq.due_deliveries AS d WHERE d.host = h.host AND d.lease_token IS NOT NULL)::integer AS in_flight
           FROM rvq.list_due_hosts() AS h LEFT JOIN rvq.webhook_hosts AS b ON b.host = h.host
          WHERE h.oldest_due_at <= v_now AND coalesce(b.broken_until, '-infinity') <= v_now ORDER BY h.oldest_due_at
@@ -218,12 +224,11 @@ BEGIN
             SELECT d.id FROM rvq.due_deliveries AS d
              WHERE d.host = v_host.host AND d.lease_token IS NULL AND d.due_at <= v_now
              ORDER BY d.due_at, d.id
-             LIMIT greatest(0, least(CASE WHEN v_host.probing THEN 1 ELSE p_host_limit END - v_host.in_flight,
-                                     p_limit - cardinality(v_claimed)))
+             LIMIT greatest(0, least(v_host.most - v_host.in_flight, p_limit - cardinality(v_claimed)))
              FOR UPDATE SKIP LOCKED),
         claimed AS (
             UPDATE rvq.due_deliveries AS d
-               SET lease_token = gen_random_uuid(), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
+               SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
                    claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
               FROM picked WHERE d.id = picked.id RETURNING d.*)
         SELECT coalesce(array_agg(c::rvq.due_deliveries ORDER BY c.due_at, c.id), '{}') INTO v_taken FROM claimed AS c;
@@ -231,13 +236,14 @@ BEGIN
     END LOOP;
     FOR v_day IN SELECT DISTINCT rvq.day_of(c.id) FROM unnest(v_claimed) AS c LOOP
         RETURN QUERY EXECUTE format(
-            'SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, e.body, c.lease_token
+            'SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, e.body, c.lease_token,
+                    extract(epoch FROM c.claimed_at - c.due_at)::float8
                FROM unnest($1) AS c JOIN rvq.events_%s AS e ON e.id = c.id', v_day)
         USING v_claimed;
     END LOOP;
 END $_$;
 
-COMMENT ON FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds double precision, p_host_limit integer) IS 'Lease due deliveries to a dispatcher, fairly over hosts.';
+COMMENT ON FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds double precision, p_host_limit integer, p_hosts text[], p_host_limits integer[]) IS 'Lease due deliveries to a dispatcher, fairly over hosts.';
 
 CREATE FUNCTION rvq.claim_sub_tasks(p_worker_id text, p_limit integer, p_lease_seconds integer, p_queues text[]) RETURNS TABLE(id bigint, queue text, attempt integer, max_attempts integer, payload text, lease_token uuid, lease_expires_at timestamp with time zone)
     LANGUAGE plpgsql
@@ -249,25 +255,60 @@ CREATE FUNCTION rvq.claim_sub_tasks(p_worker_id text, p_limit integer, p_lease_s
     SET jit TO 'off'
     AS $_$
 DECLARE
-    v_claimed rvq.open_sub_tasks[];
-    v_day integer;
+    v_random text := rvq.draw();
+    v_row integer;
+    v_left integer := p_limit;
+    v_queue text;
+    v_ids bigint[];
+    v_attempts smallint[];
+    v_max_attempts smallint[];
+    v_tokens uuid[];
 BEGIN
     PERFORM rvq.enter();
-    v_claimed := rvq.take_queued(p_worker_id, p_limit, p_lease_seconds, p_queues);
-    IF cardinality(v_claimed) < p_limit AND rvq.promote_due(1000) > 0 THEN
-        v_claimed := v_claimed || rvq.take_queued(p_worker_id, p_limit - cardinality(v_claimed), p_lease_seconds, p_queues);
-    END IF;
-    IF cardinality(v_claimed) = 0 THEN
-        RETURN;
-    END IF;
-    INSERT INTO rvq.counter_deltas (queue, queued, claimed)
-    SELECT c.queue, -count(*), count(*) FROM unnest(v_claimed) AS c GROUP BY c.queue ORDER BY c.queue;
-    -- The partition is named, not pruned: a cached plan over the parent would lock every partition at each call.
-    FOR v_day IN SELECT DISTINCT rvq.day_of(c.id) FROM unnest(v_claimed) AS c ORDER BY 1 LOOP
-        RETURN QUERY EXECUTE format(
-            'SELECT c.id, c.queue, c.attempt::integer, c.max_attempts::integer, s.payload, c.lease_token, c.lease_expires_at
-               FROM unnest($1) WITH ORDINALITY AS c JOIN rvq.sub_tasks_%s AS s ON s.id = c.id ORDER BY c.ordinality', v_day)
-        USING v_claimed;
+    lease_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
+    LOOP
+        FOREACH v_queue IN ARRAY p_queues LOOP
+            WITH again AS MATERIALIZED (
+                SELECT s.id FROM rvq.open_sub_tasks AS s
+                 WHERE s.status = 'queued' AND s.again AND s.queue = v_queue
+                   AND NOT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = v_queue), false)
+                 ORDER BY s.queued_at, s.id LIMIT v_left FOR UPDATE SKIP LOCKED),
+            fresh AS MATERIALIZED (
+                SELECT s.id FROM rvq.open_sub_tasks AS s
+                 WHERE s.status = 'queued' AND NOT s.again AND s.queue = v_queue
+                   AND s.queued_at >= coalesce((SELECT CASE WHEN q.paused THEN 'infinity' ELSE q.claim_floor END
+                                                  FROM rvq.queues AS q WHERE q.queue = v_queue), '-infinity')
+                 ORDER BY s.queued_at, s.id LIMIT v_left - (SELECT count(*) FROM again) FOR UPDATE SKIP LOCKED),
+            claimed AS (
+                UPDATE rvq.open_sub_tasks AS s
+                   SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_id, due_at = NULL,
+                       lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = claim_sub_tasks.lease_expires_at
+                  FROM (SELECT * FROM again UNION ALL SELECT * FROM fresh) AS p WHERE s.id = p.id
+                RETURNING s.id, s.attempt, s.max_attempts, s.lease_token),
+            counted AS (
+                INSERT INTO rvq.counter_deltas (queue, queued, claimed)
+                SELECT v_queue, -count(*), count(*) FROM claimed HAVING count(*) > 0)
+            SELECT array_agg(c.id), array_agg(c.attempt), array_agg(c.max_attempts), array_agg(c.lease_token)
+              INTO v_ids, v_attempts, v_max_attempts, v_tokens FROM (SELECT * FROM claimed ORDER BY id) AS c;
+            CONTINUE WHEN v_ids IS NULL;
+            v_left := v_left - cardinality(v_ids);
+            queue := v_queue;
+            v_row := 0;
+            FOR v_day IN rvq.day_of(v_ids[1]) .. rvq.day_of(v_ids[cardinality(v_ids)]) LOOP
+                CONTINUE WHEN to_regclass('rvq.sub_tasks_' || v_day) IS NULL;
+                FOR id, payload IN EXECUTE format(
+                    'SELECT s.id, s.payload FROM rvq.sub_tasks_%s AS s WHERE s.id = ANY ($1) ORDER BY s.id', v_day) USING v_ids
+                LOOP
+                    v_row := v_row + 1;
+                    attempt := v_attempts[v_row];
+                    max_attempts := v_max_attempts[v_row];
+                    lease_token := v_tokens[v_row];
+                    RETURN NEXT;
+                END LOOP;
+            END LOOP;
+            EXIT WHEN v_left = 0;
+        END LOOP;
+        EXIT WHEN v_left = 0 OR rvq.promote_due(1000) = 0;
     END LOOP;
 END $_$;
 
@@ -299,7 +340,7 @@ DECLARE
     v_now timestamptz;
 BEGIN
     PERFORM rvq.enter();
-    v_gated := rvq.enter_gates(ARRAY(SELECT DISTINCT rvq.task_of(i) FROM unnest(p_ids) AS i));
+    v_gated := rvq.enter_gates(p_ids);
     IF cardinality(v_gated) > 0 THEN
         PERFORM rvq.lock_sub_tasks(p_ids || rvq.siblings_at_stake(v_gated, p_ids, p_succeeded));
     ELSE
@@ -383,12 +424,11 @@ DECLARE
     v_total integer := cardinality(p_payloads);
     v_policy rvq.completion_policy := p_policy::rvq.completion_policy;
     v_known rvq.idempotency_keys;
-    v_below_floor boolean;
 BEGIN
     PERFORM rvq.enter();
     created_at := rvq.clock();
     scheduled := coalesce(p_not_before > created_at, false);
-    task_id := rvq.new_task_id(created_at);
+    task_id := rvq.new_task_id(created_at, v_policy <> 'all');
     IF p_idempotency_key IS NOT NULL THEN
         INSERT INTO rvq.idempotency_keys VALUES (p_idempotency_key, p_body_hash, task_id) ON CONFLICT DO NOTHING;
         IF NOT FOUND THEN
@@ -407,12 +447,12 @@ BEGIN
     INSERT INTO rvq.sub_tasks (id, queued_at, max_attempts, payload)
     SELECT task_id + s.ordinal, CASE WHEN scheduled THEN p_not_before ELSE created_at END, s.max_attempts, s.payload
       FROM unnest(p_payloads, p_max_attempts) WITH ORDINALITY AS s(payload, max_attempts, ordinal);
-    -- A clock that was set back must not put sub_tasks below the floor where claim starts to look.
-    v_below_floor := EXISTS (SELECT FROM rvq.queues AS q WHERE q.queue = p_queue AND q.claim_floor > created_at);
+    -- again: a clock that was set back must not put sub_tasks below the floor where claim starts to look.
     INSERT INTO rvq.open_sub_tasks (id, queued_at, due_at, status, max_attempts, again, queue)
     SELECT task_id + s.ordinal, CASE WHEN scheduled THEN p_not_before ELSE created_at END,
            CASE WHEN scheduled THEN p_not_before END,
-           CASE WHEN scheduled THEN 'scheduled' ELSE 'queued' END::rvq.sub_task_status, s.max_attempts, v_below_floor, p_queue
+           CASE WHEN scheduled THEN 'scheduled' ELSE 'queued' END::rvq.sub_task_status, s.max_attempts,
+           EXISTS (SELECT FROM rvq.queues AS q WHERE q.queue = p_queue AND q.claim_floor > created_at), p_queue
       FROM unnest(p_max_attempts) WITH ORDINALITY AS s(max_attempts, ordinal);
     INSERT INTO rvq.counter_deltas (queue, scheduled, queued, tasks_open)
     VALUES (p_queue, CASE WHEN scheduled THEN v_total END, CASE WHEN NOT scheduled THEN v_total END, 1);
@@ -428,24 +468,102 @@ CREATE FUNCTION rvq.day_at(p_time timestamp with time zone) RETURNS integer
 
 COMMENT ON FUNCTION rvq.day_at(p_time timestamp with time zone) IS 'A moment as days since 2024-01-01 UTC, the day number inside ids.';
 
+CREATE FUNCTION rvq.day_is_open(p_day integer) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+    SELECT EXISTS (SELECT FROM rvq.open_tasks AS t WHERE t.id >= p_day::bigint << 48 AND t.id < (p_day + 1)::bigint << 48)
+        OR EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id >= p_day::bigint << 48 AND s.id < (p_day + 1)::bigint << 48)
+        OR EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id >= p_day::bigint << 48 AND d.id < (p_day + 1)::bigint << 48)
+$$;
+
+COMMENT ON FUNCTION rvq.day_is_open(p_day integer) IS 'Whether a task made on that day is unfinished, or a delivery of one is pending.';
+
 CREATE FUNCTION rvq.day_of(p_id bigint) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT (p_id >> 48)::integer $$;
 
 COMMENT ON FUNCTION rvq.day_of(p_id bigint) IS 'The day an id was made, in days since 2024-01-01 UTC: names the partition its facts are in.';
 
+CREATE FUNCTION rvq.draw() RETURNS text
+    LANGUAGE sql
+    AS $$ SELECT right(replace(gen_random_uuid()::text, '-', ''), 16) $$;
+
+COMMENT ON FUNCTION rvq.draw() IS '16 hex digits, 62 bits of them from the server''s strong random source.';
+
+CREATE FUNCTION rvq.drop_day_of_tasks(p_day integer) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $_$
+BEGIN
+    EXECUTE format('LOCK TABLE rvq.outcomes_%1$s, rvq.events_%1$s, rvq.delivery_attempts_%1$s IN SHARE MODE NOWAIT', p_day);
+    IF rvq.day_is_open(p_day) THEN
+        RETURN false;
+    END IF;
+    PERFORM rvq.uncount_day(p_day);
+    IF NOT rvq.drop_partition('tasks', p_day) OR rvq.day_is_open(p_day) THEN
+        RAISE lock_not_available;
+    END IF;
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $_$;
+
+COMMENT ON FUNCTION rvq.drop_day_of_tasks(p_day integer) IS 'Drop the tasks of that day, counters included; false when it is open or a lock was not to be had.';
+
+CREATE FUNCTION rvq.drop_expired_partitions(p_days integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_part record;
+    v_forgotten integer;
+BEGIN
+    PERFORM rvq.enter();
+    FOR v_part IN SELECT * FROM rvq.list_expired_partitions(p_days) LOOP
+        IF v_part.parent <> 'tasks' THEN
+            IF rvq.drop_partition(v_part.parent, v_part.day) THEN
+                RETURN 1;
+            END IF;
+        ELSIF NOT rvq.day_is_open(v_part.day) THEN
+            v_forgotten := rvq.forget_keys(v_part.day, 10000);
+            IF v_forgotten > 0 THEN
+                RETURN v_forgotten;
+            ELSIF rvq.drop_day_of_tasks(v_part.day) THEN
+                RETURN 1;
+            END IF;
+        END IF;
+    END LOOP;
+    RETURN 0;
+END $$;
+
+COMMENT ON FUNCTION rvq.drop_expired_partitions(p_days integer) IS 'Do the next step of dropping days that ended more than p_days ago; returns how much it did, 0 when nothing is left or can be done now.';
+
+CREATE FUNCTION rvq.drop_partition(p_parent text, p_day integer) RETURNS boolean
+    LANGUAGE plpgsql
+    SET lock_timeout TO '50ms'
+    AS $$
+BEGIN
+    EXECUTE format('DROP TABLE rvq.%I', p_parent || '_' || p_day);
+    RETURN true;
+EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+    RETURN false;
+END $$;
+
+COMMENT ON FUNCTION rvq.drop_partition(p_parent text, p_day integer) IS 'Drop the partition of that day; false when a lock was not to be had.';
+
 CREATE FUNCTION rvq.end_early(p_task_ids bigint[], p_status rvq.task_status) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
+    v_runs bigint[];
     v_open bigint[];
 BEGIN
     PERFORM rvq.enter_gates(p_task_ids);
+    v_runs := ARRAY(SELECT t.id + t.run FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids));
     PERFORM rvq.lock_sub_tasks(ARRAY(
         SELECT s.id FROM unnest(p_task_ids) AS t(id) JOIN rvq.open_sub_tasks AS s ON s.id > t.id AND s.id < t.id + 16384));
-    v_open := ARRAY(SELECT t.id FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) ORDER BY t.id FOR UPDATE);
+    v_open := ARRAY(SELECT t.id FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) AND t.id + t.run = ANY (v_runs)
+                     ORDER BY t.id FOR UPDATE);
     IF cardinality(v_open) > 0 THEN
-        PERFORM rvq.end_tasks(v_open, array_fill(p_status, ARRAY[cardinality(v_open)]), '{}', '{}', rvq.clock());
+        PERFORM rvq.end_tasks(v_open, array_fill(p_status, ARRAY[cardinality(v_open)]), '{}', '{}', true, rvq.clock());
     END IF;
     RETURN v_open;
 END $$;
@@ -469,11 +587,13 @@ END $$;
 
 COMMENT ON FUNCTION rvq.end_overdue_tasks(p_limit integer) IS 'Fail the tasks whose deadline has passed, a batch at a time; returns how many.';
 
-CREATE FUNCTION rvq.end_tasks(p_task_ids bigint[], p_verdicts rvq.task_status[], p_counted_ids bigint[], p_counted_statuses rvq.outcome_status[], p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION rvq.end_tasks(p_task_ids bigint[], p_verdicts rvq.task_status[], p_counted_ids bigint[], p_counted_statuses rvq.outcome_status[], p_early boolean, p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    PERFORM rvq.cancel_open_sub_tasks(p_task_ids, p_now);
+    IF p_early THEN
+        PERFORM rvq.cancel_open_sub_tasks(p_task_ids, p_now);
+    END IF;
     WITH change AS (
         SELECT e.id, e.verdict, count(*) FILTER (WHERE c.status = 'succeeded')::integer AS succeeded,
                count(*) FILTER (WHERE c.status = 'failed')::integer AS failed
@@ -489,18 +609,16 @@ BEGIN
                rvq.event_body(e.id, e.verdict, e.total, e.succeeded, e.failed, e.metadata, e.created_at, p_now)
           FROM ended AS e),
     due AS (
-        INSERT INTO rvq.due_deliveries (id, due_at, host, url)
-        SELECT e.event_id, p_now, e.webhook_host, e.webhook_url FROM ended AS e WHERE e.webhook_url IS NOT NULL
-        RETURNING 1),
-    counted AS (
-        INSERT INTO rvq.counter_deltas (queue, tasks_open, tasks_started, tasks_succeeded, tasks_failed, tasks_cancelled)
-        SELECT e.queue, -count(*), nullif(-count(*) FILTER (WHERE e.started), 0), nullif(count(*) FILTER (WHERE e.verdict = 'succeeded'), 0),
-               nullif(count(*) FILTER (WHERE e.verdict = 'failed'), 0), nullif(count(*) FILTER (WHERE e.verdict = 'cancelled'), 0)
-          FROM ended AS e GROUP BY e.queue)
-    INSERT INTO rvq.counter_deltas (queue, deliveries_pending) SELECT '', count(*) FROM due HAVING count(*) > 0;
+        INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
+        SELECT e.event_id, p_now, e.queue, e.webhook_host, e.webhook_url FROM ended AS e WHERE e.webhook_url IS NOT NULL)
+    INSERT INTO rvq.counter_deltas (queue, tasks_open, tasks_started, tasks_succeeded, tasks_failed, tasks_cancelled, deliveries_pending)
+    SELECT e.queue, -count(*), nullif(-count(*) FILTER (WHERE e.started), 0), nullif(count(*) FILTER (WHERE e.verdict = 'succeeded'), 0),
+           nullif(count(*) FILTER (WHERE e.verdict = 'failed'), 0), nullif(count(*) FILTER (WHERE e.verdict = 'cancelled'), 0),
+           nullif(count(e.webhook_url), 0)
+      FROM ended AS e GROUP BY e.queue;
 END $$;
 
-COMMENT ON FUNCTION rvq.end_tasks(p_task_ids bigint[], p_verdicts rvq.task_status[], p_counted_ids bigint[], p_counted_statuses rvq.outcome_status[], p_now timestamp with time zone) IS 'End tasks: cancel what is unfinished, write the events and the deliveries that are due.';
+COMMENT ON FUNCTION rvq.end_tasks(p_task_ids bigint[], p_verdicts rvq.task_status[], p_counted_ids bigint[], p_counted_statuses rvq.outcome_status[], p_early boolean, p_now timestamp with time zone) IS 'End tasks: cancel what is unfinished, write the events and the deliveries that are due.';
 
 CREATE FUNCTION rvq.enter() RETURNS void
     LANGUAGE sql
@@ -508,25 +626,29 @@ CREATE FUNCTION rvq.enter() RETURNS void
 
 COMMENT ON FUNCTION rvq.enter() IS 'Hold the writers'' door, shared, until the end of the transaction.';
 
-CREATE FUNCTION rvq.enter_gates(p_task_ids bigint[]) RETURNS bigint[]
+CREATE FUNCTION rvq.enter_gates(p_ids bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
+    v_id bigint;
+    v_any boolean := false;
     v_gated bigint[];
-    v_task_id bigint;
 BEGIN
-    SELECT array_agg(t.id ORDER BY t.id) INTO v_gated
-      FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) AND t.policy <> 'all';
-    IF v_gated IS NULL THEN
+    FOREACH v_id IN ARRAY p_ids LOOP
+        v_any := rvq.is_gated(v_id);
+        EXIT WHEN v_any;
+    END LOOP;
+    IF NOT v_any THEN
         RETURN '{}';
     END IF;
-    FOREACH v_task_id IN ARRAY v_gated LOOP
-        PERFORM pg_advisory_xact_lock(v_task_id);
+    v_gated := ARRAY(SELECT DISTINCT rvq.task_of(i) FROM unnest(p_ids) AS i WHERE rvq.is_gated(i) ORDER BY 1);
+    FOREACH v_id IN ARRAY v_gated LOOP
+        PERFORM pg_advisory_xact_lock(v_id);
     END LOOP;
     RETURN v_gated;
 END $$;
 
-COMMENT ON FUNCTION rvq.enter_gates(p_task_ids bigint[]) IS 'Hold the gates of those of these tasks that have one; returns them.';
+COMMENT ON FUNCTION rvq.enter_gates(p_ids bigint[]) IS 'Hold the gates of those of the tasks with these ids (or sub_tasks'' ids) that have one; returns these tasks.';
 
 CREATE FUNCTION rvq.event_body(p_task_id bigint, p_status rvq.task_status, p_total integer, p_succeeded integer, p_failed integer, p_metadata text, p_created_at timestamp with time zone, p_finished_at timestamp with time zone) RETURNS text
     LANGUAGE sql STABLE
@@ -597,7 +719,7 @@ BEGIN
     IF v_ids IS NULL THEN
         RETURN 0;
     END IF;
-    v_gated := rvq.enter_gates(ARRAY(SELECT DISTINCT rvq.task_of(i) FROM unnest(v_ids) AS i));
+    v_gated := rvq.enter_gates(v_ids);
     PERFORM rvq.lock_sub_tasks(v_ids || rvq.siblings_at_stake(v_gated, v_ids, array_fill(false, ARRAY[cardinality(v_ids)])));
     v_now := rvq.clock();
     WITH failed AS (
@@ -652,7 +774,7 @@ COMMENT ON FUNCTION rvq.external_id(p_prefix text, p_id bigint) IS 'An id as par
 CREATE FUNCTION rvq.final_status(p_id bigint) RETURNS rvq.outcome_status
     LANGUAGE sql STABLE
     AS $$
-    SELECT o.status FROM rvq.outcomes AS o WHERE o.id = p_id AND o.status <> 'retrying' ORDER BY o.ended_at DESC LIMIT 1
+    SELECT o.status FROM rvq.outcomes AS o WHERE o.id = p_id AND o.status <> 'retrying' ORDER BY o.attempt DESC, o.ended_at DESC LIMIT 1
 $$;
 
 COMMENT ON FUNCTION rvq.final_status(p_id bigint) IS 'How a sub_task that is not open ended last.';
@@ -691,6 +813,28 @@ END $$;
 
 COMMENT ON FUNCTION rvq.fold_counters() IS 'Move pending deltas into the counters; returns how many.';
 
+CREATE FUNCTION rvq.forget_keys(p_day integer, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_forgotten integer;
+BEGIN
+    DELETE FROM rvq.idempotency_keys AS k WHERE k.key IN (
+        SELECT o.key FROM rvq.idempotency_keys AS o
+         WHERE o.task_id >= p_day::bigint << 48 AND o.task_id < (p_day + 1)::bigint << 48
+         ORDER BY o.task_id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS v_forgotten = ROW_COUNT;
+    RETURN v_forgotten;
+END $$;
+
+COMMENT ON FUNCTION rvq.forget_keys(p_day integer, p_limit integer) IS 'Forget idempotency keys of tasks made on that day, a batch at a time; returns how many.';
+
+CREATE FUNCTION rvq.gate_of(p_id bigint) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT ((p_id >> 15) & 511)::integer $$;
+
+COMMENT ON FUNCTION rvq.gate_of(p_id bigint) IS 'The number of the gate of the task with this id (or sub_task''s id): its advisory lock is (2, number).';
+
 CREATE FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -700,20 +844,17 @@ CREATE FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigint[],
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
     AS $$
-DECLARE
-    v_extended uuid[];
 BEGIN
     PERFORM rvq.enter();
     PERFORM rvq.lock_sub_tasks(p_ids);
-    WITH extended AS (
-        UPDATE rvq.open_sub_tasks AS s SET lease_expires_at = rvq.clock() + make_interval(secs => p_lease_seconds)
-          FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
-         WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed'
-        RETURNING s.lease_token)
-    SELECT coalesce(array_agg(e.lease_token), '{}') INTO v_extended FROM extended AS e;
+    UPDATE rvq.open_sub_tasks AS s SET lease_expires_at = rvq.clock() + make_interval(secs => p_lease_seconds)
+      FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
+     WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed';
+    -- All are locked since before the update, so what matches now was extended.
     RETURN ARRAY(
         SELECT CASE
-                   WHEN l.lease_token = ANY (v_extended) THEN 'extended'
+                   WHEN EXISTS (SELECT FROM rvq.open_sub_tasks AS s
+                                 WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed') THEN 'extended'
                    WHEN EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
                    WHEN rvq.final_status(l.id) = 'cancelled' THEN 'cancelled'
                    WHEN EXISTS (SELECT FROM rvq.sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
@@ -722,6 +863,18 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigint[], p_lease_tokens uuid[]) IS 'Extend leases; one outcome each, in order: extended, stale, cancelled (stop working), unknown.';
+
+CREATE FUNCTION rvq.is_gated(p_id bigint) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT p_id & 16384 <> 0 $$;
+
+COMMENT ON FUNCTION rvq.is_gated(p_id bigint) IS 'Whether the task of this id has a gate, for its policy may cancel sub_tasks (see rvq.enter_gates).';
+
+CREATE FUNCTION rvq.lease_token(p_random text, p_id bigint) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT (p_random || lpad(to_hex(p_id), 16, '0'))::uuid $$;
+
+COMMENT ON FUNCTION rvq.lease_token(p_random text, p_id bigint) IS 'The lease token of a sub_task (or delivery) from the 16 random hex digits drawn for its claim.';
 
 CREATE FUNCTION rvq.list_deliveries(p_status text, p_host text, p_since timestamp with time zone, p_limit integer, p_before bigint) RETURNS TABLE(id bigint, status text, host text, url text, attempts integer, next_attempt_at timestamp with time zone, last_outcome text, last_status_code integer, last_attempt_at timestamp with time zone)
     LANGUAGE plpgsql STABLE
@@ -791,6 +944,19 @@ $$;
 
 COMMENT ON FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit integer) IS 'Events after a place in the feed, in its order.';
 
+CREATE FUNCTION rvq.list_expired_partitions(p_days integer) RETURNS TABLE(parent text, day integer)
+    LANGUAGE sql
+    AS $_$
+    SELECT DISTINCT ON (p.day) p.parent, p.day
+      FROM (SELECT k.relname::text AS parent, substr(c.relname, length(k.relname) + 2)::integer AS day
+              FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid JOIN pg_class AS k ON k.oid = i.inhparent
+             WHERE k.relnamespace = 'rvq'::regnamespace AND k.relkind = 'p' AND c.relname ~ ('^' || k.relname || '_[0-9]+$')) AS p
+     WHERE p.day < rvq.day_at(rvq.clock()) - p_days
+     ORDER BY p.day, p.parent <> 'tasks', p.parent
+$_$;
+
+COMMENT ON FUNCTION rvq.list_expired_partitions(p_days integer) IS 'The next partition to drop of each day that ended more than p_days ago, oldest first.';
+
 CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit integer, p_after bigint) RETURNS TABLE(id bigint, status text, attempt integer, max_attempts integer, payload text, result text, error text, queued_at timestamp with time zone, finished_at timestamp with time zone, worker_id text)
     LANGUAGE sql STABLE
     AS $$
@@ -800,7 +966,7 @@ CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit inte
       FROM rvq.sub_tasks AS s
       LEFT JOIN rvq.open_sub_tasks AS o ON o.id = s.id
       LEFT JOIN LATERAL (SELECT * FROM rvq.outcomes AS c WHERE c.id = s.id AND (o.id IS NOT NULL OR c.status <> 'retrying')
-                          ORDER BY c.ended_at DESC LIMIT 1) AS l ON true
+                          ORDER BY c.attempt DESC, c.ended_at DESC LIMIT 1) AS l ON true
       CROSS JOIN LATERAL (SELECT CASE WHEN o.id IS NOT NULL THEN o.status::text ELSE l.status::text END AS status) AS v
      WHERE s.id > greatest(p_after, p_task_id) AND s.id < p_task_id + 16384 AND (p_status IS NULL OR v.status = p_status)
      ORDER BY s.id LIMIT p_limit
@@ -842,11 +1008,11 @@ END $$;
 
 COMMENT ON FUNCTION rvq.lock_sub_tasks(p_ids bigint[]) IS 'Lock these open sub_tasks in the one lock order.';
 
-CREATE FUNCTION rvq.new_task_id(p_time timestamp with time zone) RETURNS bigint
+CREATE FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean) RETURNS bigint
     LANGUAGE sql
-    AS $$ SELECT (rvq.day_at(p_time)::bigint << 48) | (nextval('rvq.task_sequence') << 14) $$;
+    AS $$ SELECT (rvq.day_at(p_time)::bigint << 48) | (nextval('rvq.task_sequence') << 15) | (p_gated::integer << 14) $$;
 
-COMMENT ON FUNCTION rvq.new_task_id(p_time timestamp with time zone) IS 'A new task id, made of the day and a sequence.';
+COMMENT ON FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean) IS 'A new task id, made of the day, a sequence and whether the task has a gate.';
 
 CREATE FUNCTION rvq.note_host_health(p_hosts text[], p_healthy boolean[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
@@ -950,7 +1116,7 @@ BEGIN
                                 WHERE s.status = 'queued' AND NOT s.again AND s.queue = c.queue
                                   AND s.queued_at >= coalesce(k.claim_floor, '-infinity')
                                 ORDER BY s.queued_at, s.id LIMIT 1)) AS floor) AS f
-     WHERE c.queue <> '' AND f.floor > coalesce(k.claim_floor, '-infinity')
+     WHERE f.floor > coalesce(k.claim_floor, '-infinity')
      ORDER BY c.queue
     ON CONFLICT (queue) DO UPDATE SET claim_floor = greatest(q.claim_floor, excluded.claim_floor);
     GET DIAGNOSTICS v_raised = ROW_COUNT;
@@ -994,15 +1160,21 @@ BEGIN
     FOR v_id IN SELECT DISTINCT i FROM unnest(p_ids) AS i ORDER BY 1 LOOP
         SELECT * INTO v_task FROM rvq.tasks AS t WHERE t.id = rvq.task_of(v_id);
         CONTINUE WHEN v_task.webhook_url IS NULL OR NOT EXISTS (SELECT FROM rvq.events AS e WHERE e.id = v_id);
-        SELECT * INTO v_last FROM rvq.delivery_attempts AS a WHERE a.id = v_id ORDER BY a.attempt DESC LIMIT 1;
-        INSERT INTO rvq.due_deliveries (id, due_at, attempt, host, url)
-        VALUES (v_id, rvq.clock(), coalesce(v_last.attempt, 0), v_task.webhook_host, v_task.webhook_url) ON CONFLICT DO NOTHING;
-        IF FOUND THEN
-            INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)
-            VALUES ('', 1, -(v_last.status = 'delivered')::integer, -(v_last.status = 'dead')::integer);
-        ELSE
+        LOOP
+            INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
+            VALUES (v_id, rvq.clock(), v_task.queue, v_task.webhook_host, v_task.webhook_url) ON CONFLICT DO NOTHING;
+            IF FOUND THEN
+                -- Read only now: the insert waited for whoever was settling it, and nobody can settle it before we are done.
+                SELECT * INTO v_last FROM rvq.delivery_attempts AS a WHERE a.id = v_id ORDER BY a.attempt DESC LIMIT 1;
+                UPDATE rvq.due_deliveries AS d SET attempt = coalesce(v_last.attempt, 0) WHERE d.id = v_id;
+                INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)
+                VALUES (v_task.queue, 1, -(v_last.status = 'delivered')::integer, -(v_last.status = 'dead')::integer);
+                EXIT;
+            END IF;
             UPDATE rvq.due_deliveries AS d SET due_at = rvq.clock(), tries = 0 WHERE d.id = v_id AND d.lease_token IS NULL;
-        END IF;
+            -- Neither: it was settled after the insert had met it, and is not pending any more.
+            EXIT WHEN FOUND OR EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = v_id);
+        END LOOP;
         v_made := v_made + 1;
     END LOOP;
     RETURN v_made;
@@ -1016,6 +1188,7 @@ CREATE FUNCTION rvq.redeliver_task(p_task_id bigint) RETURNS integer
 DECLARE
     v_id bigint;
 BEGIN
+    PERFORM rvq.enter();
     IF NOT EXISTS (SELECT FROM rvq.tasks AS t WHERE t.id = p_task_id) THEN
         RETURN -1;
     END IF;
@@ -1058,26 +1231,26 @@ CREATE FUNCTION rvq.release_sub_tasks(p_ids bigint[], p_lease_tokens uuid[]) RET
     SET jit TO 'off'
     AS $$
 DECLARE
-    v_released uuid[];
+    v_outcomes text[];
 BEGIN
     PERFORM rvq.enter();
     PERFORM rvq.lock_sub_tasks(p_ids);
+    v_outcomes := ARRAY(
+        SELECT CASE
+                   WHEN EXISTS (SELECT FROM rvq.open_sub_tasks AS s
+                                 WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed') THEN 'released'
+                   WHEN EXISTS (SELECT FROM rvq.sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
+                   ELSE 'unknown' END
+          FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
     WITH released AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = 'queued', attempt = s.attempt - 1, again = true, lease_token = NULL, lease_expires_at = NULL, worker_id = NULL
           FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
          WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed'
-        RETURNING l.lease_token, s.queue),
-    counted AS (
-        INSERT INTO rvq.counter_deltas (queue, queued, claimed)
-        SELECT r.queue, count(*), -count(*) FROM released AS r GROUP BY r.queue)
-    SELECT coalesce(array_agg(r.lease_token), '{}') INTO v_released FROM released AS r;
-    RETURN ARRAY(
-        SELECT CASE
-                   WHEN l.lease_token = ANY (v_released) THEN 'released'
-                   WHEN EXISTS (SELECT FROM rvq.sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
-                   ELSE 'unknown' END
-          FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
+        RETURNING s.queue)
+    INSERT INTO rvq.counter_deltas (queue, queued, claimed)
+    SELECT r.queue, count(*), -count(*) FROM released AS r GROUP BY r.queue;
+    RETURN v_outcomes;
 END $$;
 
 COMMENT ON FUNCTION rvq.release_sub_tasks(p_ids bigint[], p_lease_tokens uuid[]) IS 'Give leases back without charging the attempt; one outcome each, in order: released, stale, unknown.';
@@ -1090,6 +1263,7 @@ DECLARE
     v_repaired integer := 0;
 BEGIN
     PERFORM rvq.enter();
+    PERFORM pg_advisory_xact_lock(1, 4);
     FOR v_drift IN SELECT a.queue, a.counter, a.truth - a.counted AS missing FROM rvq.audit() AS a WHERE a.truth <> a.counted LOOP
         EXECUTE format('INSERT INTO rvq.counter_deltas (queue, %I) VALUES ($1, $2)', v_drift.counter)
         USING v_drift.queue, v_drift.missing;
@@ -1124,6 +1298,7 @@ BEGIN
             PERFORM pg_sleep(0.01);
         END;
     END LOOP;
+    PERFORM 1 FROM rvq.queues AS q ORDER BY q.queue FOR UPDATE;
     UPDATE rvq.queues SET claim_floor = '-infinity' WHERE claim_floor > '-infinity';
 END $$;
 
@@ -1194,25 +1369,24 @@ BEGIN
     IF v_task.id IS NULL THEN
         RETURN 'unknown';
     END IF;
+    PERFORM pg_advisory_xact_lock(2, rvq.gate_of(p_task_id));
+    IF EXISTS (SELECT FROM rvq.open_tasks AS t WHERE t.id = p_task_id) THEN
+        RETURN 'unfinished';
+    END IF;
     SELECT * INTO v_event FROM rvq.events AS e WHERE e.id >= p_task_id AND e.id < p_task_id + 16384 ORDER BY e.id DESC LIMIT 1;
     IF v_event.status <> 'failed' THEN
         RETURN 'nothing_failed';
     END IF;
     INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, succeeded, required, policy, run, queue,
                                 webhook_url, webhook_host, metadata)
-    SELECT v_task.id, v_task.created_at, rvq.clock() + make_interval(secs => v_task.deadline_seconds), v_task.total,
+    VALUES (v_task.id, v_task.created_at, rvq.clock() + make_interval(secs => v_task.deadline_seconds), v_task.total,
            v_task.total - v_event.succeeded, v_event.succeeded, v_task.required, v_task.policy,
-           v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata
-     WHERE v_event.id IS NOT NULL
-    ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
-        RETURN 'unfinished';
-    END IF;
+           v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata);
     INSERT INTO rvq.open_sub_tasks (id, queued_at, status, attempt, max_attempts, again, queue)
     SELECT s.id, s.queued_at, 'queued', l.attempt, least(l.attempt + s.max_attempts, 32767), true, v_task.queue
       FROM rvq.sub_tasks AS s
       CROSS JOIN LATERAL (SELECT o.status, o.attempt FROM rvq.outcomes AS o WHERE o.id = s.id AND o.status <> 'retrying'
-                           ORDER BY o.ended_at DESC LIMIT 1) AS l
+                           ORDER BY o.attempt DESC, o.ended_at DESC LIMIT 1) AS l
      WHERE s.id > p_task_id AND s.id < p_task_id + 16384 AND l.status <> 'succeeded';
     INSERT INTO rvq.counter_deltas (queue, queued, failed, cancelled, tasks_open, tasks_started, tasks_failed)
     VALUES (v_task.queue, v_event.failed + v_event.cancelled, -v_event.failed, -v_event.cancelled, 1,
@@ -1260,12 +1434,12 @@ BEGIN
     ended AS (
         DELETE FROM rvq.due_deliveries AS d USING attempted AS a
          WHERE d.id = a.id AND d.lease_token = a.lease_token AND a.verdict <> 'retry'
-        RETURNING d.id, d.attempt, d.host, a.verdict::rvq.delivery_status AS status, a.seconds, a.outcome, a.status_code, a.detail, a.answer),
+        RETURNING d.id, d.attempt, d.queue, d.host, a.verdict::rvq.delivery_status AS status, a.seconds, a.outcome, a.status_code, a.detail, a.answer),
     retried AS (
         UPDATE rvq.due_deliveries AS d
            SET due_at = v_now + make_interval(secs => a.delay), lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
           FROM attempted AS a WHERE d.id = a.id AND d.lease_token = a.lease_token AND a.verdict = 'retry'
-        RETURNING d.id, d.attempt, d.host, 'pending'::rvq.delivery_status AS status, a.seconds, a.outcome, a.status_code, a.detail, a.answer),
+        RETURNING d.id, d.attempt, d.queue, d.host, 'pending'::rvq.delivery_status AS status, a.seconds, a.outcome, a.status_code, a.detail, a.answer),
     settled AS (SELECT * FROM ended UNION ALL SELECT * FROM retried),
     ledger AS (
         INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status_code, status, outcome, detail, answer)
@@ -1273,8 +1447,8 @@ BEGIN
           FROM settled AS s),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)
-        SELECT '', -count(*), nullif(count(*) FILTER (WHERE e.status = 'delivered'), 0), nullif(count(*) FILTER (WHERE e.status = 'dead'), 0)
-          FROM ended AS e HAVING count(*) > 0)
+        SELECT e.queue, -count(*), nullif(count(*) FILTER (WHERE e.status = 'delivered'), 0), nullif(count(*) FILTER (WHERE e.status = 'dead'), 0)
+          FROM ended AS e GROUP BY e.queue)
     SELECT array_agg(s.id), array_agg(s.host), array_agg(s.outcome IN ('delivered', 'gone', 'http_error'))
       INTO v_settled, v_hosts, v_healthy FROM settled AS s;
     PERFORM rvq.note_host_health(v_hosts, v_healthy, v_now);
@@ -1326,7 +1500,7 @@ CREATE FUNCTION rvq.stats() RETURNS text
         'queues', coalesce((SELECT json_object_agg(c.queue, json_build_object(
                                        'scheduled', c.scheduled, 'queued', c.queued, 'claimed', c.claimed, 'succeeded', c.succeeded,
                                        'failed', c.failed, 'cancelled', c.cancelled) ORDER BY c.queue)
-                              FROM counter AS c WHERE c.queue <> ''), '{}'),
+                              FROM counter AS c), '{}'),
         'oldest_queued_seconds', (SELECT greatest(0, extract(epoch FROM rvq.clock() - min(rvq.oldest_queued_at(c.queue))))::float8
                                     FROM counter AS c WHERE c.queued > 0),
         'deliveries', json_build_object('pending', t.pending, 'delivered', t.delivered, 'dead', t.dead))::text
@@ -1356,9 +1530,9 @@ BEGIN
     stranded := 0;
     FOREACH v_id IN ARRAY coalesce(v_stranded, '{}') LOOP
         PERFORM 1 FROM rvq.open_tasks AS t WHERE t.id = v_id FOR UPDATE;
-        CONTINUE WHEN NOT FOUND;
+        CONTINUE WHEN NOT FOUND OR EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id > v_id AND s.id < v_id + 16384);
         PERFORM rvq.end_tasks(ARRAY[v_id], ARRAY[(SELECT coalesce(rvq.verdict(t.policy, t.required, 0, t.succeeded, t.failed), 'failed')
-                                                    FROM rvq.open_tasks AS t WHERE t.id = v_id)], '{}', '{}', rvq.clock());
+                                                    FROM rvq.open_tasks AS t WHERE t.id = v_id)], '{}', '{}', false, rvq.clock());
         stranded := stranded + 1;
     END LOOP;
     RETURN NEXT;
@@ -1366,78 +1540,36 @@ END $$;
 
 COMMENT ON FUNCTION rvq.sweep_stranded_tasks(p_after bigint, p_limit integer) IS 'End open tasks that have no open sub_task: where it got to, how many it found.';
 
-CREATE TABLE rvq.open_sub_tasks (
-    id bigint NOT NULL,
-    queued_at timestamp with time zone NOT NULL,
-    due_at timestamp with time zone,
-    lease_expires_at timestamp with time zone,
-    lease_token uuid,
-    status rvq.sub_task_status NOT NULL,
-    attempt smallint DEFAULT 0 NOT NULL,
-    max_attempts smallint NOT NULL,
-    again boolean DEFAULT false NOT NULL,
-    queue text NOT NULL COLLATE pg_catalog."C",
-    worker_id text
-)
-WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.2');
-
-COMMENT ON TABLE rvq.open_sub_tasks IS 'A sub_task that has not ended: where it stands and who holds it.';
-
-COMMENT ON COLUMN rvq.open_sub_tasks.queued_at IS 'Set once: with the id it is the order of every lock and of every claim.';
-
-COMMENT ON COLUMN rvq.open_sub_tasks.lease_token IS 'The fence. Kept when a lease expires, until the next claim: a late report of it still counts.';
-
-COMMENT ON COLUMN rvq.open_sub_tasks.again IS 'Queued again after a retry, a release or a wait. Only create adds rows that are not, so the claim floor of those never needs lowering.';
-
-CREATE FUNCTION rvq.take_queued(p_worker_id text, p_limit integer, p_lease_seconds integer, p_queues text[]) RETURNS rvq.open_sub_tasks[]
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_claimed rvq.open_sub_tasks[] := '{}';
-    v_taken rvq.open_sub_tasks[];
-    v_until timestamptz := rvq.clock() + make_interval(secs => p_lease_seconds);
-    v_queue text;
-    v_known rvq.queues;
-BEGIN
-    FOREACH v_queue IN ARRAY p_queues LOOP
-        SELECT * INTO v_known FROM rvq.queues AS q WHERE q.queue = v_queue;
-        CONTINUE WHEN v_known.paused;
-        WITH picked AS MATERIALIZED (
-            SELECT s.id FROM rvq.open_sub_tasks AS s
-             WHERE s.status = 'queued' AND s.again AND s.queue = v_queue
-             ORDER BY s.queued_at, s.id LIMIT p_limit - cardinality(v_claimed) FOR UPDATE SKIP LOCKED),
-        claimed AS (
-            UPDATE rvq.open_sub_tasks AS s
-               SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_id, due_at = NULL,
-                   lease_token = gen_random_uuid(), lease_expires_at = v_until
-              FROM picked WHERE s.id = picked.id RETURNING s.*)
-        SELECT coalesce(array_agg(c::rvq.open_sub_tasks ORDER BY c.queued_at, c.id), '{}') INTO v_taken FROM claimed AS c;
-        v_claimed := v_claimed || v_taken;
-        EXIT WHEN cardinality(v_claimed) >= p_limit;
-        WITH picked AS MATERIALIZED (
-            SELECT s.id FROM rvq.open_sub_tasks AS s
-             WHERE s.status = 'queued' AND NOT s.again AND s.queue = v_queue
-               AND s.queued_at >= coalesce(v_known.claim_floor, '-infinity')
-             ORDER BY s.queued_at, s.id LIMIT p_limit - cardinality(v_claimed) FOR UPDATE SKIP LOCKED),
-        claimed AS (
-            UPDATE rvq.open_sub_tasks AS s
-               SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_id, due_at = NULL,
-                   lease_token = gen_random_uuid(), lease_expires_at = v_until
-              FROM picked WHERE s.id = picked.id RETURNING s.*)
-        SELECT coalesce(array_agg(c::rvq.open_sub_tasks ORDER BY c.queued_at, c.id), '{}') INTO v_taken FROM claimed AS c;
-        v_claimed := v_claimed || v_taken;
-        EXIT WHEN cardinality(v_claimed) >= p_limit;
-    END LOOP;
-    RETURN v_claimed;
-END $$;
-
-COMMENT ON FUNCTION rvq.take_queued(p_worker_id text, p_limit integer, p_lease_seconds integer, p_queues text[]) IS 'Claim what is queued now, without looking at what is scheduled.';
-
 CREATE FUNCTION rvq.task_of(p_id bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT p_id & -16384 $$;
 
 COMMENT ON FUNCTION rvq.task_of(p_id bigint) IS 'The task of a sub_task, an event or a delivery: its id without the 14 low bits.';
+
+CREATE FUNCTION rvq.uncount_day(p_day integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+BEGIN
+    EXECUTE format($sql$
+        WITH ended AS (
+            SELECT DISTINCT ON (e.id & -16384) e.id & -16384 AS id, e.succeeded, e.failed, e.cancelled, e.status
+              FROM rvq.events_%1$s AS e ORDER BY e.id & -16384, e.id DESC)
+        INSERT INTO rvq.counter_deltas (queue, succeeded, failed, cancelled, tasks_succeeded, tasks_failed, tasks_cancelled)
+        SELECT t.queue, -sum(e.succeeded), -sum(e.failed), -sum(e.cancelled), -count(*) FILTER (WHERE e.status = 'succeeded'),
+               -count(*) FILTER (WHERE e.status = 'failed'), -count(*) FILTER (WHERE e.status = 'cancelled')
+          FROM ended AS e JOIN rvq.tasks_%1$s AS t ON t.id = e.id GROUP BY t.queue
+        $sql$, p_day);
+    EXECUTE format($sql$
+        WITH ended AS (
+            SELECT DISTINCT ON (a.id) a.id & -16384 AS task_id, a.status
+              FROM rvq.delivery_attempts_%1$s AS a ORDER BY a.id, a.attempt DESC)
+        INSERT INTO rvq.counter_deltas (queue, deliveries_delivered, deliveries_dead)
+        SELECT t.queue, -count(*) FILTER (WHERE d.status = 'delivered'), -count(*) FILTER (WHERE d.status = 'dead')
+          FROM ended AS d JOIN rvq.tasks_%1$s AS t ON t.id = d.task_id GROUP BY t.queue
+        $sql$, p_day);
+END $_$;
+
+COMMENT ON FUNCTION rvq.uncount_day(p_day integer) IS 'Take the ended tasks, sub_tasks and deliveries of that day out of the counters.';
 
 CREATE FUNCTION rvq.verdict(p_policy rvq.completion_policy, p_required integer, p_unfinished integer, p_succeeded integer, p_failed integer) RETURNS rvq.task_status
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -1531,7 +1663,7 @@ CREATE TABLE rvq.counters (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE rvq.counters IS 'Folded counters of sub_tasks and tasks by queue. Deliveries belong to no queue: theirs are under the empty name.';
+COMMENT ON TABLE rvq.counters IS 'Folded counters of sub_tasks, tasks and deliveries, by the queue of the task.';
 
 COMMENT ON COLUMN rvq.counters.tasks_started IS 'Of the open tasks, those of which a sub_task has ended.';
 
@@ -1611,6 +1743,7 @@ CREATE TABLE rvq.due_deliveries (
     claimed_at timestamp with time zone,
     attempt smallint DEFAULT 0 NOT NULL,
     tries smallint DEFAULT 0 NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
     host text NOT NULL COLLATE pg_catalog."C",
     url text NOT NULL
 )
@@ -1646,6 +1779,29 @@ CREATE TABLE rvq.idempotency_keys (
 WITH (autovacuum_vacuum_scale_factor='0.05');
 
 COMMENT ON TABLE rvq.idempotency_keys IS 'Which task an Idempotency-Key made, and the hash of the body it came with.';
+
+CREATE TABLE rvq.open_sub_tasks (
+    id bigint NOT NULL,
+    queued_at timestamp with time zone NOT NULL,
+    due_at timestamp with time zone,
+    lease_expires_at timestamp with time zone,
+    lease_token uuid,
+    status rvq.sub_task_status NOT NULL,
+    attempt smallint DEFAULT 0 NOT NULL,
+    max_attempts smallint NOT NULL,
+    again boolean DEFAULT false NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
+    worker_id text
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.2');
+
+COMMENT ON TABLE rvq.open_sub_tasks IS 'A sub_task that has not ended: where it stands and who holds it.';
+
+COMMENT ON COLUMN rvq.open_sub_tasks.queued_at IS 'Set once: with the id it is the order of every lock and of every claim.';
+
+COMMENT ON COLUMN rvq.open_sub_tasks.lease_token IS 'The fence. Kept when a lease expires, until the next claim: a late report of it still counts.';
+
+COMMENT ON COLUMN rvq.open_sub_tasks.again IS 'Queued again after a retry, a release or a wait. Only create adds rows that are not, so the claim floor of those never needs lowering.';
 
 CREATE TABLE rvq.open_tasks (
     id bigint NOT NULL,
@@ -1725,11 +1881,11 @@ CREATE SEQUENCE rvq.task_sequence
     START WITH 0
     INCREMENT BY 1
     MINVALUE 0
-    MAXVALUE 17179869183
+    MAXVALUE 8589934591
     CACHE 1
     CYCLE;
 
-COMMENT ON SEQUENCE rvq.task_sequence IS 'The 34 middle bits of a task id: tells the tasks of one day apart.';
+COMMENT ON SEQUENCE rvq.task_sequence IS 'The 33 middle bits of a task id: tells the tasks of one day apart.';
 
 CREATE TABLE rvq.webhook_hosts (
     host text NOT NULL COLLATE pg_catalog."C",

@@ -1,4 +1,9 @@
--- Takes up to p_limit sub_tasks, the queues in the order given, each queue's oldest first.
+-- Takes up to p_limit sub_tasks, the queues in the order given, each queue's oldest first: those queued again, which are
+-- the older ones, then those queued for the first time, from the queue's floor on. When that is too few, what is
+-- scheduled and due by now is queued and a second pass made.
+-- MATERIALIZED: otherwise the planner may run an inner select once a row and take more than the limit.
+-- The payloads' partition is named, not pruned: a cached plan over the parent would lock every partition at each
+-- call. That statement is planned each time, so it is the plainest there is: one index, no join.
 -- Locks: door; sub_tasks with SKIP LOCKED, so it never waits. Writes no tasks row.
 -- Callers: app/worker/store.py
 CREATE OR REPLACE FUNCTION rvq.claim_sub_tasks(p_worker_id text, p_limit integer, p_lease_seconds integer, p_queues text[])
@@ -12,29 +17,60 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-    v_claimed rvq.open_sub_tasks[];
-    v_first_day integer;
-    v_last_day integer;
+    v_random text := rvq.draw();
+    v_row integer;
+    v_left integer := p_limit;
+    v_queue text;
+    v_ids bigint[];
+    v_attempts smallint[];
+    v_max_attempts smallint[];
+    v_tokens uuid[];
 BEGIN
     PERFORM rvq.enter();
-    v_claimed := rvq.take_queued(p_worker_id, p_limit, p_lease_seconds, p_queues);
-    IF cardinality(v_claimed) < p_limit AND rvq.promote_due(1000) > 0 THEN
-        v_claimed := v_claimed || rvq.take_queued(p_worker_id, p_limit - cardinality(v_claimed), p_lease_seconds, p_queues);
-    END IF;
-    IF cardinality(v_claimed) = 0 THEN
-        RETURN;
-    END IF;
-    WITH counted AS (
-        INSERT INTO rvq.counter_deltas (queue, queued, claimed)
-        SELECT c.queue, -count(*), count(*) FROM unnest(v_claimed) AS c GROUP BY c.queue)
-    SELECT min(rvq.day_of(c.id)), max(rvq.day_of(c.id)) INTO v_first_day, v_last_day FROM unnest(v_claimed) AS c;
-    -- The partition is named, not pruned: a cached plan over the parent would lock every partition at each call.
-    FOR v_day IN v_first_day .. v_last_day LOOP
-        CONTINUE WHEN to_regclass('rvq.sub_tasks_' || v_day) IS NULL;
-        RETURN QUERY EXECUTE format(
-            'SELECT c.id, c.queue, c.attempt::integer, c.max_attempts::integer, s.payload, c.lease_token, c.lease_expires_at
-               FROM unnest($1) WITH ORDINALITY AS c JOIN rvq.sub_tasks_%s AS s ON s.id = c.id ORDER BY c.ordinality', v_day)
-        USING v_claimed;
+    lease_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
+    LOOP
+        FOREACH v_queue IN ARRAY p_queues LOOP
+            WITH again AS MATERIALIZED (
+                SELECT s.id FROM rvq.open_sub_tasks AS s
+                 WHERE s.status = 'queued' AND s.again AND s.queue = v_queue
+                   AND NOT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = v_queue), false)
+                 ORDER BY s.queued_at, s.id LIMIT v_left FOR UPDATE SKIP LOCKED),
+            fresh AS MATERIALIZED (
+                SELECT s.id FROM rvq.open_sub_tasks AS s
+                 WHERE s.status = 'queued' AND NOT s.again AND s.queue = v_queue
+                   AND s.queued_at >= coalesce((SELECT CASE WHEN q.paused THEN 'infinity' ELSE q.claim_floor END
+                                                  FROM rvq.queues AS q WHERE q.queue = v_queue), '-infinity')
+                 ORDER BY s.queued_at, s.id LIMIT v_left - (SELECT count(*) FROM again) FOR UPDATE SKIP LOCKED),
+            claimed AS (
+                UPDATE rvq.open_sub_tasks AS s
+                   SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_id, due_at = NULL,
+                       lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = claim_sub_tasks.lease_expires_at
+                  FROM (SELECT * FROM again UNION ALL SELECT * FROM fresh) AS p WHERE s.id = p.id
+                RETURNING s.id, s.attempt, s.max_attempts, s.lease_token),
+            counted AS (
+                INSERT INTO rvq.counter_deltas (queue, queued, claimed)
+                SELECT v_queue, -count(*), count(*) FROM claimed HAVING count(*) > 0)
+            SELECT array_agg(c.id), array_agg(c.attempt), array_agg(c.max_attempts), array_agg(c.lease_token)
+              INTO v_ids, v_attempts, v_max_attempts, v_tokens FROM (SELECT * FROM claimed ORDER BY id) AS c;
+            CONTINUE WHEN v_ids IS NULL;
+            v_left := v_left - cardinality(v_ids);
+            queue := v_queue;
+            v_row := 0;
+            FOR v_day IN rvq.day_of(v_ids[1]) .. rvq.day_of(v_ids[cardinality(v_ids)]) LOOP
+                CONTINUE WHEN to_regclass('rvq.sub_tasks_' || v_day) IS NULL;
+                FOR id, payload IN EXECUTE format(
+                    'SELECT s.id, s.payload FROM rvq.sub_tasks_%s AS s WHERE s.id = ANY ($1) ORDER BY s.id', v_day) USING v_ids
+                LOOP
+                    v_row := v_row + 1;
+                    attempt := v_attempts[v_row];
+                    max_attempts := v_max_attempts[v_row];
+                    lease_token := v_tokens[v_row];
+                    RETURN NEXT;
+                END LOOP;
+            END LOOP;
+            EXIT WHEN v_left = 0;
+        END LOOP;
+        EXIT WHEN v_left = 0 OR rvq.promote_due(1000) = 0;
     END LOOP;
 END $$;
 COMMENT ON FUNCTION rvq.claim_sub_tasks(text, integer, integer, text[]) IS 'Lease queued sub_tasks to a worker and hand them out with their payloads.';

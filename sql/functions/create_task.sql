@@ -19,12 +19,11 @@ DECLARE
     v_total integer := cardinality(p_payloads);
     v_policy rvq.completion_policy := p_policy::rvq.completion_policy;
     v_known rvq.idempotency_keys;
-    v_below_floor boolean;
 BEGIN
     PERFORM rvq.enter();
     created_at := rvq.clock();
     scheduled := coalesce(p_not_before > created_at, false);
-    task_id := rvq.new_task_id(created_at);
+    task_id := rvq.new_task_id(created_at, v_policy <> 'all');
     IF p_idempotency_key IS NOT NULL THEN
         INSERT INTO rvq.idempotency_keys VALUES (p_idempotency_key, p_body_hash, task_id) ON CONFLICT DO NOTHING;
         IF NOT FOUND THEN
@@ -43,12 +42,12 @@ BEGIN
     INSERT INTO rvq.sub_tasks (id, queued_at, max_attempts, payload)
     SELECT task_id + s.ordinal, CASE WHEN scheduled THEN p_not_before ELSE created_at END, s.max_attempts, s.payload
       FROM unnest(p_payloads, p_max_attempts) WITH ORDINALITY AS s(payload, max_attempts, ordinal);
-    -- A clock that was set back must not put sub_tasks below the floor where claim starts to look.
-    v_below_floor := EXISTS (SELECT FROM rvq.queues AS q WHERE q.queue = p_queue AND q.claim_floor > created_at);
+    -- again: a clock that was set back must not put sub_tasks below the floor where claim starts to look.
     INSERT INTO rvq.open_sub_tasks (id, queued_at, due_at, status, max_attempts, again, queue)
     SELECT task_id + s.ordinal, CASE WHEN scheduled THEN p_not_before ELSE created_at END,
            CASE WHEN scheduled THEN p_not_before END,
-           CASE WHEN scheduled THEN 'scheduled' ELSE 'queued' END::rvq.sub_task_status, s.max_attempts, v_below_floor, p_queue
+           CASE WHEN scheduled THEN 'scheduled' ELSE 'queued' END::rvq.sub_task_status, s.max_attempts,
+           EXISTS (SELECT FROM rvq.queues AS q WHERE q.queue = p_queue AND q.claim_floor > created_at), p_queue
       FROM unnest(p_max_attempts) WITH ORDINALITY AS s(max_attempts, ordinal);
     INSERT INTO rvq.counter_deltas (queue, scheduled, queued, tasks_open)
     VALUES (p_queue, CASE WHEN scheduled THEN v_total END, CASE WHEN NOT scheduled THEN v_total END, 1);

@@ -12,8 +12,8 @@ COMMENT ON TYPE rvq.task_status IS 'How a task ended. "queued" and "running" are
 CREATE TYPE rvq.outcome_status AS ENUM ('succeeded', 'failed', 'cancelled', 'retrying');
 COMMENT ON TYPE rvq.outcome_status IS 'How one attempt of a sub_task ended. All but "retrying" are final for the sub_task.';
 
-CREATE SEQUENCE rvq.task_sequence AS bigint MINVALUE 0 MAXVALUE 17179869183 START 0 CACHE 1 CYCLE;
-COMMENT ON SEQUENCE rvq.task_sequence IS 'The 34 middle bits of a task id: tells the tasks of one day apart.';
+CREATE SEQUENCE rvq.task_sequence AS bigint MINVALUE 0 MAXVALUE 8589934591 START 0 CACHE 1 CYCLE;
+COMMENT ON SEQUENCE rvq.task_sequence IS 'The 33 middle bits of a task id: tells the tasks of one day apart.';
 
 CREATE TABLE rvq.tasks (
     id               bigint                NOT NULL,
