@@ -1,9 +1,11 @@
--- Hands out due deliveries, the host that waits longest first. A host never has more than p_host_limit in flight over all
--- dispatchers, and none while its breaker is open: that is what keeps one bad host from taking every thread.
+-- Hands out due deliveries, the host that waits longest first. A host never has more in flight over all dispatchers than
+-- its own limit (p_hosts, p_host_limits), or p_host_limit where it has none, and none while its breaker is open: that is
+-- what keeps one bad host from taking every thread. waited: seconds since it was due.
 -- Locks: door, the delivery claimers' lock (they take turns, so that the caps are exact), due_deliveries with SKIP LOCKED.
 -- Callers: dispatcher/store.py
-CREATE OR REPLACE FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds float8, p_host_limit integer)
-RETURNS TABLE (id bigint, attempt integer, tries integer, url text, host text, body text, lease_token uuid)
+CREATE OR REPLACE FUNCTION rvq.claim_deliveries(
+    p_limit integer, p_lease_seconds float8, p_host_limit integer, p_hosts text[] DEFAULT '{}', p_host_limits integer[] DEFAULT '{}'
+) RETURNS TABLE (id bigint, attempt integer, tries integer, url text, host text, body text, lease_token uuid, waited float8)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan'
 SET enable_seqscan = off
@@ -24,7 +26,8 @@ BEGIN
     PERFORM pg_advisory_xact_lock(1, 3);
     v_now := rvq.clock();
     FOR v_host IN
-        SELECT h.host, b.host IS NOT NULL AND b.failures > 0 AND b.broken_until > '-infinity' AS probing,
+        SELECT h.host, CASE WHEN b.broken_until > '-infinity' THEN 1
+                            ELSE coalesce(p_host_limits[array_position(p_hosts, h.host)], p_host_limit) END AS most,
                (SELECT count(*) FROM rvq.due_deliveries AS d WHERE d.host = h.host AND d.lease_token IS NOT NULL)::integer AS in_flight
           FROM rvq.list_due_hosts() AS h LEFT JOIN rvq.webhook_hosts AS b ON b.host = h.host
          WHERE h.oldest_due_at <= v_now AND coalesce(b.broken_until, '-infinity') <= v_now ORDER BY h.oldest_due_at
@@ -34,8 +37,7 @@ BEGIN
             SELECT d.id FROM rvq.due_deliveries AS d
              WHERE d.host = v_host.host AND d.lease_token IS NULL AND d.due_at <= v_now
              ORDER BY d.due_at, d.id
-             LIMIT greatest(0, least(CASE WHEN v_host.probing THEN 1 ELSE p_host_limit END - v_host.in_flight,
-                                     p_limit - cardinality(v_claimed)))
+             LIMIT greatest(0, least(v_host.most - v_host.in_flight, p_limit - cardinality(v_claimed)))
              FOR UPDATE SKIP LOCKED),
         claimed AS (
             UPDATE rvq.due_deliveries AS d
@@ -47,9 +49,10 @@ BEGIN
     END LOOP;
     FOR v_day IN SELECT DISTINCT rvq.day_of(c.id) FROM unnest(v_claimed) AS c LOOP
         RETURN QUERY EXECUTE format(
-            'SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, e.body, c.lease_token
+            'SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, e.body, c.lease_token,
+                    extract(epoch FROM c.claimed_at - c.due_at)::float8
                FROM unnest($1) AS c JOIN rvq.events_%s AS e ON e.id = c.id', v_day)
         USING v_claimed;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION rvq.claim_deliveries(integer, float8, integer) IS 'Lease due deliveries to a dispatcher, fairly over hosts.';
+COMMENT ON FUNCTION rvq.claim_deliveries(integer, float8, integer, text[], integer[]) IS 'Lease due deliveries to a dispatcher, fairly over hosts.';

@@ -1,0 +1,63 @@
+"""`python -m dispatcher`: sends the webhooks that are due, and keeps the queue tidy, until SIGTERM."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from app.logs import configure_logging
+from app.migrations import MigrationError
+from app.settings import Settings, SettingsError, load_settings, require_delivery
+from dispatcher.daemon import Daemon, SchemaNotCurrent
+from dispatcher.notify import Notifier
+
+log = logging.getLogger("dispatcher")
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# The exit status for a configuration that can't work; restarting does not help (sysexits.h).
+EX_CONFIG = 78
+
+
+def main(environ: Mapping[str, str] = os.environ) -> int:
+    try:
+        settings = read_settings(environ)
+    except SettingsError as error:
+        print(f"dispatcher: {error}", file=sys.stderr)
+        return EX_CONFIG
+    configure_logging(settings)
+    # They are waited for by the main thread alone: no handler interrupts anything.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    runtime = environ.get("RUNTIME_DIRECTORY")
+    daemon = Daemon(settings, Notifier(environ), runtime_folder=Path(runtime) if runtime else None)
+    try:
+        return daemon.run(wait_for_signal)
+    except (SchemaNotCurrent, MigrationError) as error:
+        log.error("%s", error)
+        return 1
+
+
+def read_settings(environ: Mapping[str, str]) -> Settings:
+    """All settings, those included that only sending needs. Raises SettingsError with every problem."""
+    try:
+        settings = load_settings(environ)
+    except SettingsError as error:
+        needed = require_delivery(Settings(database_url=""))
+        missing = [problem for problem in needed if not environ.get(problem.partition(":")[0])]
+        raise SettingsError(error.problems + missing) from None
+    missing = require_delivery(settings)
+    if missing:
+        raise SettingsError(missing)
+    return settings
+
+
+def wait_for_signal(seconds: float) -> bool:
+    """Whether one came within that time."""
+    return signal.sigtimedwait(SIGNALS, seconds) is not None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""The claim loop: takes as many due deliveries as there is room for, and hands them to the threads.
+
+It polls, adaptively: while deliveries come it asks a hundred times a second at most, which is what makes
+batches; when there are none it asks less and less often. After a claim that took all the room it waits for
+room instead. Its rounds are what the watchdog sees.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from dataclasses import dataclass
+
+from dispatcher.delivery import Delivery
+from dispatcher.flights import FIRST_WINDOW, Flights
+from dispatcher.senders import Senders
+from dispatcher.store import Store
+
+log = logging.getLogger(__name__)
+
+# Seconds.
+BUSY_PAUSE = 0.01
+LONGEST_PAUSE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Seconds. An attempt takes `attempt` at most; the rest of the lease is for recording it."""
+
+    attempt: float = 15.0
+    margin: float = 15.0
+
+    @property
+    def seconds(self) -> float:
+        return self.attempt + self.margin
+
+
+class Claiming:
+    """`step` is one claim; it returns how long to pause before the next."""
+
+    def __init__(self, store: Store, flights: Flights, senders: Senders, lease: Lease, threads: int) -> None:
+        self._store = store
+        self._flights = flights
+        self._senders = senders
+        self._lease = lease
+        self._enough_room = max(1, threads // 4)
+        self._pause = BUSY_PAUSE
+        self._waits_for_room = False
+        self._stopping = False
+
+    def step(self) -> float:
+        room = 0 if self._stopping else self._flights.room()
+        self._waits_for_room = room == 0
+        if room == 0:
+            return BUSY_PAUSE
+        claimed = self._store.claim(room, self._lease.seconds, FIRST_WINDOW, self._flights.limits())
+        self._begin(claimed)
+        self._waits_for_room = len(claimed) == room
+        if claimed:
+            self._pause = BUSY_PAUSE
+            return BUSY_PAUSE
+        self._pause = min(self._pause * 1.5, LONGEST_PAUSE)
+        return self._pause * random.uniform(0.8, 1.0)
+
+    def wants_room(self) -> bool:
+        """Whether the loop should be woken now: it took all there was, and some is free again."""
+        return self._waits_for_room and self._flights.room() >= self._enough_room
+
+    def stop(self) -> None:
+        """Claim no more. What a claim under way brings is given back."""
+        self._stopping = True
+
+    def give_back(self) -> None:
+        """Release what no thread has begun."""
+        self.release(self._senders.take_back())
+
+    def _begin(self, claimed: list[Delivery]) -> None:
+        self._flights.begin(claimed)
+        if self._stopping:
+            self.release(claimed)
+        else:
+            self._senders.put(claimed)
+
+    def release(self, deliveries: list[Delivery]) -> None:
+        """They were not begun: no attempt is spent. Raises a DatabaseError."""
+        if deliveries:
+            self._flights.cancel(deliveries)
+            released = self._store.release(deliveries)
+            log.info("given back, not started", extra={"deliveries": released})

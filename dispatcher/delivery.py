@@ -1,0 +1,50 @@
+"""A delivery that this process holds, and what became of one attempt at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dispatcher.attempt import Attempt
+from dispatcher.backoff import Decision
+
+# The receiver answered, whatever it said: the opposite of what opens a breaker.
+ANSWERED = frozenset({"delivered", "gone", "http_error"})
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A leased delivery. `attempt` is its number in the ledger, `tries` its place in the schedule.
+
+    `waited`: seconds from due to claimed. `expires_at`: the monotonic moment until which the lease holds
+    for certain (counted from before the claim was sent).
+    """
+
+    id: int
+    attempt: int
+    tries: int
+    url: str
+    host: str
+    body: bytes
+    lease_token: str
+    waited: float
+    expires_at: float
+
+    @property
+    def event_id(self) -> str:
+        """The `webhook-id`, the same at every try."""
+        return f"evt_{self.id:016x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One attempt, over; `started` on the monotonic clock."""
+
+    delivery: Delivery
+    attempt: Attempt
+    decision: Decision
+    started: float
+
+    def without_answer(self) -> Result:
+        """The same with nothing in it that came from outside: for one that the database won't take."""
+        bare = replace(self.attempt, detail="not recordable", addresses_refused=(), answer=b"")
+        return replace(self, attempt=bare)

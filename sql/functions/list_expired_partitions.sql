@@ -1,0 +1,13 @@
+-- Of a day, its tasks first while they are there, and nothing else of it: they say whether it may go.
+-- Callers: rvq.drop_expired_partitions
+CREATE OR REPLACE FUNCTION rvq.list_expired_partitions(p_days integer) RETURNS TABLE (parent text, day integer)
+LANGUAGE sql VOLATILE
+AS $$
+    SELECT DISTINCT ON (p.day) p.parent, p.day
+      FROM (SELECT k.relname::text AS parent, substr(c.relname, length(k.relname) + 2)::integer AS day
+              FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid JOIN pg_class AS k ON k.oid = i.inhparent
+             WHERE k.relnamespace = 'rvq'::regnamespace AND k.relkind = 'p' AND c.relname ~ ('^' || k.relname || '_[0-9]+$')) AS p
+     WHERE p.day < rvq.day_at(rvq.clock()) - p_days
+     ORDER BY p.day, p.parent <> 'tasks', p.parent
+$$;
+COMMENT ON FUNCTION rvq.list_expired_partitions(integer) IS 'The next partition to drop of each day that ended more than p_days ago, oldest first.';
