@@ -52,6 +52,11 @@ class HostileReceiver:
         for thread in self._threads:
             thread.join()
 
+    def join_connections(self) -> None:
+        """Waits until every connection so far has ended."""
+        for thread in self._threads[1:]:
+            thread.join()
+
     def _start(self, target: Callable[..., None], *args: object) -> None:
         thread = threading.Thread(target=target, args=args, daemon=True)
         self._threads.append(thread)

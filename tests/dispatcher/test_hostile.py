@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dispatcher.hostile import ALL, Authority, Behaviour, HostileReceiver
-from tests.dispatcher.conftest import BODY, EVENT_ID, NAME, SHORT, MakeSender
+from tests.dispatcher.senders import BODY, EVENT_ID, NAME, SHORT, MakeSender
 
 
 @pytest.mark.parametrize("behaviour", ALL.values(), ids=ALL.keys())
