@@ -13,12 +13,13 @@ from pathlib import Path
 def local_credentials(file: Path) -> dict[str, str]:
     """The settings in `file`, NAME=VALUE lines; made with new keys when it does not exist."""
     if not file.exists():
-        write_private(file, _new_credentials())
+        write_private(file, new_credentials())
     lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
     return {name: "".join(shlex.split(value)) for name, _, value in (line.partition("=") for line in lines)}
 
 
-def _new_credentials() -> dict[str, str]:
+def new_credentials() -> dict[str, str]:
+    """New keys for every audience, and a webhook secret."""
     return {
         "APP_PARTNER_TOKEN": f"partner-{secrets.token_urlsafe(24)}",
         "APP_WORKER_TOKEN": f"worker-{secrets.token_urlsafe(24)}",
