@@ -28,7 +28,7 @@ DECLARE
 BEGIN
     PERFORM rvq.enter();
     lease_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
-    LOOP
+    FOR v_pass IN 1 .. 2 LOOP
         FOREACH v_queue IN ARRAY p_queues LOOP
             WITH again AS MATERIALIZED (
                 SELECT s.id FROM rvq.open_sub_tasks AS s
@@ -70,7 +70,7 @@ BEGIN
             END LOOP;
             EXIT WHEN v_left = 0;
         END LOOP;
-        EXIT WHEN v_left = 0 OR rvq.promote_due(1000) = 0;
+        EXIT WHEN v_pass = 2 OR v_left = 0 OR rvq.promote_due(1000) = 0;
     END LOOP;
 END $$;
 COMMENT ON FUNCTION rvq.claim_sub_tasks(text, integer, integer, text[]) IS 'Lease queued sub_tasks to a worker and hand them out with their payloads.';

@@ -1,5 +1,5 @@
 -- Stores what workers report, at most once a lease, and ends the tasks that this finishes.
--- Locks: door, gates by task id, sub_tasks by (queued_at, id), tasks by id; then inserts (counters, outbox).
+-- Locks: door, gates by number, sub_tasks by (queued_at, id), tasks by id; then inserts (counters, outbox).
 -- Callers: app/worker/store.py
 CREATE OR REPLACE FUNCTION rvq.complete_sub_tasks(
     p_worker_id text, p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[],

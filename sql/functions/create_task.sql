@@ -30,6 +30,8 @@ BEGIN
             SELECT * INTO v_known FROM rvq.idempotency_keys k WHERE k.key = p_idempotency_key;
             outcome := CASE WHEN v_known.body_hash = p_body_hash THEN 'replayed' ELSE 'conflict' END;
             task_id := v_known.task_id;
+            created_at := (SELECT t.created_at FROM rvq.tasks AS t WHERE t.id = v_known.task_id);
+            scheduled := NULL;
             RETURN NEXT;
             RETURN;
         END IF;
@@ -55,4 +57,4 @@ BEGIN
     RETURN NEXT;
 END $$;
 COMMENT ON FUNCTION rvq.create_task(text, text[], integer[], text, text, text, timestamptz, text, integer, float8, text, bytea) IS
-    'Store a task with its sub_tasks: created, replayed (same key, same body) or conflict (same key, another body).';
+    'Store a task with its sub_tasks: created, or with the known task replayed (same key, same body) or conflict (same key, another body).';

@@ -1,7 +1,8 @@
 -- A task whose policy may cancel its siblings is changed by one transaction at a time, the holder of its gate: only so
 -- can that transaction know, before it locks any sub_task, whether it will need the siblings too, and lock all of
 -- them in one pass in the one order. Tasks with policy "all" have no gate, and their ids say so.
--- Locks: gates by task id. They come before every sub_task.
+-- Locks: gates by number. They come before every sub_task.
+-- Callers: rvq.complete_sub_tasks, rvq.expire_leases, rvq.end_early
 CREATE OR REPLACE FUNCTION rvq.enter_gates(p_ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 AS $$
@@ -9,6 +10,7 @@ DECLARE
     v_id bigint;
     v_any boolean := false;
     v_gated bigint[];
+    v_gate integer;
 BEGIN
     FOREACH v_id IN ARRAY p_ids LOOP
         v_any := rvq.is_gated(v_id);
@@ -18,8 +20,8 @@ BEGIN
         RETURN '{}';
     END IF;
     v_gated := ARRAY(SELECT DISTINCT rvq.task_of(i) FROM unnest(p_ids) AS i WHERE rvq.is_gated(i) ORDER BY 1);
-    FOREACH v_id IN ARRAY v_gated LOOP
-        PERFORM pg_advisory_xact_lock(v_id);
+    FOR v_gate IN SELECT DISTINCT rvq.gate_of(i) FROM unnest(v_gated) AS i ORDER BY 1 LOOP
+        PERFORM pg_advisory_xact_lock(2, v_gate);
     END LOOP;
     RETURN v_gated;
 END $$;

@@ -2,7 +2,7 @@
 -- report still counts as long as nobody took the sub_task over.
 -- State, token and time are checked again where they are written: between the look and the lock a worker may have
 -- reported, or extended the lease.
--- Locks: door, gates by task id, sub_tasks by (queued_at, id), tasks by id.
+-- Locks: door, gates by number, sub_tasks by (queued_at, id), tasks by id.
 -- Callers: dispatcher/store.py (maintenance)
 CREATE OR REPLACE FUNCTION rvq.expire_leases(p_limit integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE

@@ -1,5 +1,5 @@
 -- The safety net under fan-in: an open task without an open sub_task. It should never find one; what it finds is counted.
--- It walks the open tasks a batch at a time; p_after is where the last batch ended.
+-- A sub_task that left no trace counts as one that failed. It walks the open tasks a batch at a time; p_after is where the last batch ended.
 -- Locks: door, tasks by id.
 -- Callers: dispatcher/store.py (maintenance)
 CREATE OR REPLACE FUNCTION rvq.sweep_stranded_tasks(p_after bigint, p_limit integer) RETURNS TABLE (last_id bigint, stranded integer)
@@ -24,7 +24,7 @@ BEGIN
     FOREACH v_id IN ARRAY coalesce(v_stranded, '{}') LOOP
         PERFORM 1 FROM rvq.open_tasks AS t WHERE t.id = v_id FOR UPDATE;
         CONTINUE WHEN NOT FOUND OR EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id > v_id AND s.id < v_id + 16384);
-        PERFORM rvq.end_tasks(ARRAY[v_id], ARRAY[(SELECT coalesce(rvq.verdict(t.policy, t.required, 0, t.succeeded, t.failed), 'failed')
+        PERFORM rvq.end_tasks(ARRAY[v_id], ARRAY[(SELECT rvq.verdict(t.policy, t.required, 0, t.succeeded, t.total - t.succeeded)
                                                     FROM rvq.open_tasks AS t WHERE t.id = v_id)], '{}', '{}', false, rvq.clock());
         stranded := stranded + 1;
     END LOOP;

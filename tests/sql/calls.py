@@ -264,7 +264,9 @@ class Calls:
     # dispatcher
 
     def claim_deliveries(self, limit: int = 100, lease: float = 30, host_limit: int = 100) -> list[Delivery]:
-        rows = self.rows("SELECT * FROM rvq.claim_deliveries(%s,%s,%s)", (limit, lease, host_limit))
+        columns = "id, attempt, tries, url, host, body, lease_token"
+        sql = f"SELECT {columns} FROM rvq.claim_deliveries(%s,%s,%s)"
+        rows = self.rows(sql, (limit, lease, host_limit))
         return [Delivery(*row) for row in rows]
 
     def settle(

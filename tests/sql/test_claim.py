@@ -112,3 +112,12 @@ def test_a_thousand_at_once_are_all_different(rvq: Calls) -> None:
     leases: list[Lease] = rvq.claim(1_000)
     assert len({lease.id for lease in leases}) == len({lease.token for lease in leases}) == 1_000
     assert sorted(leases) == leases
+
+
+def test_a_claim_promotes_a_bounded_batch_however_much_is_due_elsewhere(
+    rvq: Calls, database: Database
+) -> None:
+    rvq.create(5_000, queue="other", not_before=rvq.value("SELECT clock_timestamp()") + timedelta(seconds=5))
+    database.move_clock(6)
+    assert rvq.claim(1) == []
+    assert rvq.value("SELECT count(*) FROM rvq.open_sub_tasks WHERE status = 'queued'") == 1_000
