@@ -99,10 +99,9 @@ def _readable_copy(folder: Path) -> Path:
 
 
 def _fingerprint(install: Path) -> str:
-    """Changes whenever the wheel is replaced, also by another build of the same version."""
-    server = (install / "bin" / "postgres").stat()
-    key = f"{install}:{server.st_size}:{server.st_mtime_ns}"
-    return f"postgresql-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    """Of the server itself, so that every checkout with the same wheel shares one copy."""
+    with (install / "bin" / "postgres").open("rb") as server:
+        return f"postgresql-{hashlib.file_digest(server, 'sha256').hexdigest()[:16]}"
 
 
 def _cache_folder() -> Path:
