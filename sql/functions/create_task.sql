@@ -23,6 +23,13 @@ BEGIN
     PERFORM rvq.enter();
     created_at := rvq.clock();
     scheduled := coalesce(p_not_before > created_at, false);
+    -- What was checked long ago says nothing: nobody does the maintenance. A replay is an answer, not more work.
+    IF EXISTS (SELECT FROM rvq.admission AS a WHERE a.refusal IS NOT NULL AND a.checked_at > created_at - interval '1 minute')
+       AND NOT EXISTS (SELECT FROM rvq.idempotency_keys AS k WHERE k.key = p_idempotency_key) THEN
+        outcome := 'refused';
+        RETURN NEXT;
+        RETURN;
+    END IF;
     task_id := rvq.new_task_id(created_at, v_policy <> 'all');
     IF p_idempotency_key IS NOT NULL THEN
         INSERT INTO rvq.idempotency_keys VALUES (p_idempotency_key, p_body_hash, task_id) ON CONFLICT DO NOTHING;
