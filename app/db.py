@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: how they are made, a fixed pool of them, and what their failures mean.
+"""A fixed pool of connections to PostgreSQL, and everything else that callers need of the database.
 
 Every call is one statement in autocommit: one round trip, one transaction. No session state is kept, so
 any connection serves any call.
@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import random
-import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg2
-from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
+from app.db_connection import Connection, close_quietly, connect, cut_off, is_clean, was_hung_up
 from app.db_errors import (
     DatabaseError,
     DatabaseUnavailable,
@@ -38,48 +37,12 @@ __all__ = [
     "connect",
 ]
 
-Connection = psycopg2.extensions.connection
 Row = tuple[Any, ...]
 Params = Sequence[object]
 
-# Seconds. A peer that fell silent is noticed after 10 + 3 * 5 s, or 15 s after what it did not confirm.
-CONNECT_TIMEOUT = 5
-KEEPALIVE: dict[str, Any] = {
-    "keepalives": 1,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-}
-TCP_USER_TIMEOUT_MS = 15_000
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-
-
-def connect(
-    url: str,
-    application_name: str,
-    *,
-    statement_timeout_ms: int = 10_000,
-    lock_timeout_ms: int = 5_000,
-    idle_in_transaction_timeout_ms: int = 30_000,
-) -> Connection:
-    """A connection in autocommit with every timeout set (0: none). Raises DatabaseUnavailable."""
-    options = (
-        f"-c statement_timeout={statement_timeout_ms} -c lock_timeout={lock_timeout_ms}"
-        f" -c idle_in_transaction_session_timeout={idle_in_transaction_timeout_ms}"
-    )
-    try:
-        connection: Connection = psycopg2.connect(
-            url,
-            application_name=application_name,
-            connect_timeout=CONNECT_TIMEOUT,
-            tcp_user_timeout=TCP_USER_TIMEOUT_MS,
-            options=options,
-            **KEEPALIVE,
-        )
-    except psycopg2.Error as error:
-        raise translate(error) from error
-    connection.autocommit = True
-    return connection
+# How long after its statement timeout a call that the server does not end is cut off, and how often to look.
+OVERDUE_SECONDS, LOOK_SECONDS = 5.0, 1.0
 
 
 class Pool:
@@ -88,7 +51,8 @@ class Pool:
     A call takes one, runs one statement and gives it back. When all are taken, up to `max_waiting` threads
     wait for `wait_seconds` at most; beyond that PoolExhausted. A connection that broke, or that is not
     idle when it comes back, is closed and made anew at its next use. While the database is away, new
-    connections are tried with growing pauses, and calls in between fail at once.
+    connections are tried with growing pauses, and calls in between fail at once. A call that the server
+    leaves without an answer (frozen, or behind a proxy that is) is cut off soon after its timeout.
     """
 
     def __init__(
@@ -112,7 +76,9 @@ class Pool:
         # Free places, the last used on top; None is a place whose connection has to be made anew.
         self._free: list[Connection | None] = [None] * size
         self._freed = threading.Condition(threading.Lock())
-        self._closed = False
+        # Since when each connection in use has been taken, by the monotonic clock.
+        self._taken: dict[Connection, float] = {}
+        self._closed = threading.Event()
         self._waiting = 0
         self._pause = 0.0
         self._next_try = 0.0
@@ -132,7 +98,7 @@ class Pool:
 
         Raises DatabaseUnavailable with no connection left open.
         """
-        self._closed = False
+        self._closed = threading.Event()
         try:
             for place in range(self.size):
                 connection = self._free[place] = self._free[place] or self._connect()
@@ -142,14 +108,15 @@ class Pool:
         except Exception:
             self.close()
             raise
+        threading.Thread(target=self._watch, args=(self._closed,), name="pool-watch", daemon=True).start()
 
     def close(self) -> None:
         """Close the connections that nobody uses. One that is taken is closed when it is given back."""
         with self._freed:
-            self._closed = True
+            self._closed.set()
             for place, connection in enumerate(self._free):
                 self._free[place] = None
-                _close(connection)
+                close_quietly(connection)
 
     def rows(self, sql: str, params: Params = ()) -> list[Row]:
         """Run one statement; all its rows. Raises a DatabaseError, or psycopg2's own for what SQL refused."""
@@ -175,13 +142,29 @@ class Pool:
         """Take a connection that was alive a moment ago; it is given back, or replaced if not clean."""
         taken = self._take()
         try:
-            if taken is None or _was_hung_up(taken):
-                _close(taken)
+            if taken is None or was_hung_up(taken):
+                close_quietly(taken)
                 taken = None
                 taken = self._connect()
+            self._taken[taken] = time.monotonic()
             yield taken
         finally:
             self._give_back(taken)
+
+    def cut_off_overdue(self, limit_seconds: float) -> int:
+        """One look: end all calls that have taken longer than this. Returns how many."""
+        now = time.monotonic()
+        with self._freed:
+            overdue = [one for one, since in list(self._taken.items()) if now - since > limit_seconds]
+            for connection in overdue:
+                cut_off(connection)
+        return len(overdue)
+
+    def _watch(self, closed: threading.Event) -> None:
+        """Looks until the pool is closed; without a statement timeout there is nothing to hold calls to."""
+        limit_seconds = self._statement_timeout_ms / 1000 + OVERDUE_SECONDS
+        while self._statement_timeout_ms and not closed.wait(LOOK_SECONDS):
+            self.cut_off_overdue(limit_seconds)
 
     def _take(self) -> Connection | None:
         with self._freed:
@@ -201,15 +184,18 @@ class Pool:
             self._waiting -= 1
 
     def _give_back(self, connection: Connection | None) -> None:
-        if connection is not None and (self._closed or not _is_clean(connection)):
-            _close(connection)
+        if connection is not None:
+            with self._freed:  # from here on it is nobody's to cut off
+                self._taken.pop(connection, None)
+        if connection is not None and (self._closed.is_set() or not is_clean(connection)):
+            close_quietly(connection)
             connection = None
         with self._freed:
             self._free.append(connection)
             self._freed.notify()
 
     def _connect(self) -> Connection:
-        if self._closed:
+        if self._closed.is_set():
             raise DatabaseUnavailable("the pool is closed")
         now = time.monotonic()
         if now < self._next_try:
@@ -227,28 +213,3 @@ class Pool:
             raise
         self._pause = self._next_try = 0.0
         return connection
-
-
-def _was_hung_up(connection: Connection) -> bool:
-    """Whether the server has said anything while nobody asked: it only does to end the connection.
-
-    Looked at before each statement, since afterwards nobody knows whether a statement that got no answer
-    was carried out. So nothing is ever sent twice.
-    """
-    if connection.closed:
-        return True
-    waiting = select.poll()
-    waiting.register(connection.fileno(), select.POLLIN)
-    return bool(waiting.poll(0))
-
-
-def _is_clean(connection: Connection) -> bool:
-    if connection.closed or not connection.autocommit:
-        return False
-    return connection.info.transaction_status == TRANSACTION_STATUS_IDLE
-
-
-def _close(connection: Connection | None) -> None:
-    if connection is not None:
-        with contextlib.suppress(psycopg2.Error):
-            connection.close()

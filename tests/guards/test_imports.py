@@ -17,6 +17,7 @@ OURS = ("app", "dispatcher", "worker_sdk", "bench", "tests")
 LEAVES = (
     "app.settings",
     "app.db",
+    "app.db_connection",
     "app.db_errors",
     "app.ids",
     "app.logs",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from app.db import (
     TransactionConflict,
     connect,
 )
+from app.embedded import Cluster
 from tests.support.concurrency import background, wait_until, wait_until_blocked
 
 
@@ -269,6 +272,36 @@ def test_a_database_that_is_away_is_asked_rarely_and_calls_in_between_fail_at_on
     assert len(tries) == 1
     assert caught.value.retry_after > 0
     assert pool.in_use == 0
+
+
+def test_a_call_that_a_frozen_server_never_answers_is_cut_off(
+    own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.db.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("app.db.OVERDUE_SECONDS", 0.1)
+    pool = make_pool(own_cluster.url("rvq"), 1, statement_timeout_ms=1)
+    pool.open()
+    with pool.connection() as connection:
+        backend = connection.info.backend_pid
+    os.kill(backend, signal.SIGSTOP)
+    try:
+        with pytest.raises(DatabaseUnavailable):
+            pool.rows("SELECT 1")
+    finally:
+        os.kill(backend, signal.SIGCONT)
+    assert pool.value("SELECT 1") == 1
+    pool.close()
+
+
+def test_only_calls_over_the_limit_are_cut_off(pool: Pool) -> None:
+    with pool.connection() as connection:
+        assert pool.cut_off_overdue(60) == 0
+        assert ask(connection, "SELECT 1") == [(1,)]
+        assert pool.cut_off_overdue(0) == 1
+        with pytest.raises(psycopg2.OperationalError):
+            ask(connection, "SELECT 1")
+    assert pool.cut_off_overdue(0) == 0
+    assert pool.value("SELECT 1") == 1
 
 
 def test_a_closed_pool_takes_no_more_calls_and_closes_what_is_given_back(
