@@ -12,7 +12,8 @@ BEGIN
     PERFORM rvq.enter_gates(p_task_ids);
     v_runs := ARRAY(SELECT t.id + t.run FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids));
     PERFORM rvq.lock_sub_tasks(ARRAY(
-        SELECT s.id FROM unnest(p_task_ids) AS t(id) JOIN rvq.open_sub_tasks AS s ON s.id > t.id AND s.id < t.id + 16384));
+        SELECT s.id FROM rvq.open_tasks AS t JOIN rvq.open_sub_tasks AS s ON s.id > t.id AND s.id < t.id + 16384
+         WHERE t.id = ANY (p_task_ids)));
     v_open := ARRAY(SELECT t.id FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) AND t.id + t.run = ANY (v_runs)
                      ORDER BY t.id FOR UPDATE);
     IF cardinality(v_open) > 0 THEN

@@ -13,7 +13,8 @@ AS $$
       LEFT JOIN LATERAL (SELECT * FROM rvq.outcomes AS c WHERE c.id = s.id AND (o.id IS NOT NULL OR c.status <> 'retrying')
                           ORDER BY c.attempt DESC, c.ended_at DESC LIMIT 1) AS l ON true
       CROSS JOIN LATERAL (SELECT CASE WHEN o.id IS NOT NULL THEN o.status::text ELSE l.status::text END AS status) AS v
-     WHERE s.id > greatest(p_after, p_task_id) AND s.id < p_task_id + 16384 AND (p_status IS NULL OR v.status = p_status)
+     WHERE s.id > greatest(p_after, p_task_id) AND s.id <= p_task_id | 16383 AND p_task_id & 16383 = 0
+       AND (p_status IS NULL OR v.status = p_status)
      ORDER BY s.id LIMIT p_limit
 $$;
 COMMENT ON FUNCTION rvq.list_sub_tasks(bigint, text, integer, bigint) IS 'Sub_tasks of a task with an id over p_after, in order, of one status or of any.';
