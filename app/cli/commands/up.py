@@ -31,6 +31,7 @@ RVQ runs; Ctrl-C stops it, and its data stays in {folder}
 
   API          http://{bind}    documentation: http://{bind}/docs
   webhooks to  {hosts}
+  processes    {processes}
   logs         {folder}/api.log and dispatcher.log
   keys         {folder}/environment, for a shell:
 
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
         migrate(checked.database_url)
         children = _start(stack, child_environ(settings, environ), folder, lock)
         _write_environment(folder, settings, checked)
-        print(_banner(folder, checked), flush=True)
+        print(_banner(folder, checked, children), flush=True)
         return _watch(children)
 
 
@@ -94,9 +95,10 @@ def _write_environment(folder: Path, settings: Mapping[str, str], checked: Setti
     write_private(folder / "environment", {**settings, **ours})
 
 
-def _banner(folder: Path, settings: Settings) -> str:
+def _banner(folder: Path, settings: Settings, children: list[Process]) -> str:
     hosts = ", ".join(str(host) for host in settings.webhook_allowed_hosts)
-    return BANNER.format(folder=folder, bind=settings.bind, hosts=hosts)
+    processes = ", ".join(f"{child.name} (pid {child.pid})" for child in children)
+    return BANNER.format(folder=folder, bind=settings.bind, hosts=hosts, processes=processes)
 
 
 def _watch(children: list[Process]) -> int:
