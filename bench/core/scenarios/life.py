@@ -1,0 +1,122 @@
+"""The whole life of a task in its two shapes, beside the least that any implementation has to write."""
+
+from __future__ import annotations
+
+from app.embedded import Cluster
+from bench.core import scripts
+from bench.core.bed import Bed
+from bench.core.finding import Finding, Size, Target, compared
+from bench.core.pgbench import Load, run_pgbench
+from bench.core.sample import Sample, Variants, alternate, median
+from bench.figures import table, written
+from bench.svg import bar_chart
+
+SECONDS = 10
+RVQ, PLAIN, NO_WAIT = "RVQ", "plain rows", "RVQ, asynchronous commit"
+SHOWN = (
+    "transactions/s",
+    "sub_tasks/s",
+    "p50 ms",
+    "p99 ms",
+    "server CPU us/sub_task",
+    "WAL bytes/sub_task",
+    "full pages/sub_task",
+    "commits/sub_task",
+)
+
+
+def single_life(cluster: Cluster, size: Size) -> Finding:
+    """Create 2, claim 2, complete 2 and the event, at 16 connections."""
+    return _life(cluster, size, "single", sub_tasks=2, clients=16, rate=("transactions/s", 2_000))
+
+
+def batch_life(cluster: Cluster, size: Size) -> Finding:
+    """Create, claim and complete batches of 100, at 4 connections."""
+    return _life(cluster, size, "batch", sub_tasks=100, clients=4, rate=("sub_tasks/s", 30_000))
+
+
+def _life(
+    cluster: Cluster, size: Size, name: str, *, sub_tasks: int, clients: int, rate: tuple[str, float]
+) -> Finding:
+    bed = Bed(cluster, f"life_{name}")
+    seconds = size.seconds(SECONDS)
+    ours = Load(scripts.life(sub_tasks), clients, seconds=seconds)
+    plain = Load(scripts.plain_life(sub_tasks), clients, seconds=seconds)
+    no_wait = Load(ours.script, clients, seconds=seconds, options={"synchronous_commit": "off"})
+
+    def run_plain() -> Sample:
+        bed.execute(*scripts.PLAIN_TABLES.split(";\n")[:-1])
+        return bed.run(plain, sub_tasks, maintained=False)
+
+    def run_ours(load: Load) -> Sample:
+        bed.execute("SELECT rvq.reset()")
+        return bed.run(load, sub_tasks)
+
+    samples = alternate(
+        size.runs, {RVQ: lambda: run_ours(ours), PLAIN: run_plain, NO_WAIT: lambda: run_ours(no_wait)}
+    )
+    question = f"A task's whole life: create, claim, complete {sub_tasks}, event; {clients} connections"
+    return Finding(
+        question,
+        samples,
+        SHOWN,
+        _targets(samples, rate),
+        plots={"rate": _plot(question, samples, rate[0])},
+        tables={
+            "Mean latency of each statement, RVQ": _statements(samples[RVQ]),
+            "Where the time goes: functions by their own time": _functions(bed, ours),
+        },
+        notes=[
+            "`plain rows`: the same rows, one INSERT or UPDATE by primary key a row, in three transactions"
+            " a task; no counters, fence, fan-in or order of claims.",
+            "All durable but the variant with asynchronous commit: it tells what waiting for the disk costs.",
+        ],
+    )
+
+
+def _targets(samples: Variants, rate: tuple[str, float]) -> list[Target]:
+    figure, least = rate
+    payload = len(scripts.PAYLOAD)
+    return [
+        Target(figure, median(samples[RVQ], figure), least=least),
+        Target(
+            "WAL bytes/sub_task over the payload",
+            median(samples[RVQ], "WAL bytes/sub_task") - payload,
+            most=1200,
+        ),
+        Target("commits/sub_task", median(samples[RVQ], "commits/sub_task")),
+        *compared(
+            samples, RVQ, PLAIN, {figure: None, "server CPU us/sub_task": None, "WAL bytes/sub_task": None}
+        ),
+        *compared(samples, NO_WAIT, RVQ, {figure: None}),
+    ]
+
+
+def _plot(question: str, samples: Variants, figure: str) -> str:
+    return bar_chart(
+        question, figure, {name: {figure: median(runs, figure)} for name, runs in samples.items()}
+    )
+
+
+def _statements(runs: list[Sample]) -> str:
+    middle = sorted(runs, key=lambda run: run.figure("p50 ms"))[len(runs) // 2]
+    return table(("statement", "mean ms"), [(f"`{text}`", written(ms)) for text, ms in middle.statements])
+
+
+def _functions(bed: Bed, load: Load) -> str:
+    """One more run with PostgreSQL's function timing, which costs time: it is not among the samples."""
+    bed.execute("SELECT rvq.reset()", "SELECT pg_stat_reset()")
+    outcome = run_pgbench(
+        bed.cluster,
+        bed.name,
+        Load(load.script, load.clients, load.seconds, options={"track_functions": "all"}),
+    )
+    rows = bed.execute(
+        "SELECT funcname, calls, total_time, self_time FROM pg_stat_user_functions"
+        " WHERE schemaname = 'rvq' ORDER BY self_time DESC LIMIT 12"
+    )
+    per_task = [
+        (f"`{name}`", *(written(float(str(value)) / outcome.transactions) for value in values))
+        for name, *values in rows
+    ]
+    return table(("function", "calls/task", "ms/task with callees", "own ms/task"), per_task)

@@ -1,0 +1,112 @@
+"""pgbench scripts put together from the three calls of a sub_task's life.
+
+pgbench can't quote a value that it read, so claim returns its arrays as SQL literals for \\gset.
+"""
+
+from __future__ import annotations
+
+PAYLOAD = '{"text": "some small payload of a hundred bytes or so, which is what many real ones look like"}'
+RESULT = '{"words": 14}'
+URL, HOST = "https://hooks.partner.example/x", "hooks.partner.example"
+
+
+def create_call(sub_tasks: int, *, webhook: bool) -> str:
+    """The call that creates one task of `sub_tasks`."""
+    address = f"'{URL}', '{HOST}'" if webhook else "NULL, NULL"
+    return (
+        f"rvq.create_task('default', array_fill('{PAYLOAD}'::text, ARRAY[{sub_tasks}]),"
+        f" array_fill(5, ARRAY[{sub_tasks}]), '{{\"order\": 1}}', {address},"
+        " NULL, 'all', NULL, NULL, NULL, NULL)"
+    )
+
+
+def create(sub_tasks: int, *, webhook: bool = True) -> str:
+    return f"SELECT outcome FROM {create_call(sub_tasks, webhook=webhook)};\n"
+
+
+def create_many(tasks: int, sub_tasks: int) -> str:
+    """One statement that creates `tasks`; in the select list, so that it is called for every row."""
+    call = create_call(sub_tasks, webhook=False)
+    return f"SELECT count(c) FROM (SELECT {call} AS c FROM generate_series(1, {tasks}) OFFSET 0) AS created"
+
+
+def claim(limit: int) -> str:
+    """Claim up to `limit`; leaves :n, :ids, :tokens, :succeeded and :results for `complete`."""
+    return (
+        "SELECT count(*) AS n,"
+        " quote_literal(coalesce(array_agg(id), '{}')::text) AS ids,"
+        " quote_literal(coalesce(array_agg(lease_token), '{}')::text) AS tokens,"
+        " quote_literal(coalesce(array_agg(true), '{}')::text) AS succeeded,"
+        f" quote_literal(coalesce(array_agg('{RESULT}'::text), '{{}}')::text) AS results"
+        f" FROM rvq.claim_sub_tasks('worker-1', {limit}, 60, ARRAY['default']) \\gset\n"
+    )
+
+
+def complete() -> str:
+    """Report success of what the `claim` before it got."""
+    return (
+        "SELECT rvq.complete_sub_tasks('worker-1', :ids, :tokens, :succeeded, :results,"
+        " array_fill(NULL::text, ARRAY[:n]), array_fill(NULL::boolean, ARRAY[:n]),"
+        " array_fill(NULL::float8, ARRAY[:n]));\n"
+    )
+
+
+def life(sub_tasks: int) -> str:
+    """A whole task's life in one pgbench transaction: create, claim as many, complete them."""
+    return create(sub_tasks) + claim(sub_tasks) + complete()
+
+
+def drain(limit: int) -> str:
+    return claim(limit) + complete()
+
+
+def steady(limit: int) -> str:
+    """Transactions of a client in turn: create a task of `limit`, then claim and complete as many.
+
+    The backlog stays as long as it was, and the log tells the two apart: the odd ones create.
+    """
+    return f"\\set turn 1 - :turn\n\\if :turn\n{create(limit, webhook=False)}\\else\n{drain(limit)}\\endif\n"
+
+
+PLAIN_TABLES = """
+DROP SCHEMA IF EXISTS plain CASCADE;
+CREATE SCHEMA plain;
+CREATE TABLE plain.tasks (id bigint PRIMARY KEY, created_at timestamptz NOT NULL, status text NOT NULL,
+    metadata text, webhook_url text, finished_at timestamptz);
+CREATE TABLE plain.sub_tasks (id bigint PRIMARY KEY, queued_at timestamptz NOT NULL, status text NOT NULL,
+    attempt int NOT NULL, payload text NOT NULL, lease_token uuid, lease_expires_at timestamptz, result text);
+CREATE INDEX ON plain.sub_tasks (queued_at, id) WHERE status = 'queued';
+CREATE TABLE plain.events (id bigint PRIMARY KEY, body text NOT NULL);
+"""
+
+
+def plain_life(sub_tasks: int) -> str:
+    """The rows of `life` with single-row statements by primary key, in as many transactions (three).
+
+    No counters, no fence, no fan-in, no order of claims: the least that any implementation has to write.
+    """
+    numbers = range(1, sub_tasks + 1)
+    inserts = (
+        f"INSERT INTO plain.sub_tasks VALUES (:id + {n}, clock_timestamp(), 'queued', 0, '{PAYLOAD}');\n"
+        for n in numbers
+    )
+    claims = (
+        "UPDATE plain.sub_tasks SET status = 'claimed', attempt = attempt + 1,"
+        " lease_token = gen_random_uuid(), lease_expires_at = clock_timestamp() + interval '60 s'"
+        f" WHERE id = :id + {n};\n"
+        for n in numbers
+    )
+    completes = (
+        f"UPDATE plain.sub_tasks SET status = 'succeeded', result = '{RESULT}' WHERE id = :id + {n};\n"
+        for n in numbers
+    )
+    task = (
+        f"INSERT INTO plain.tasks VALUES (:id, clock_timestamp(), 'running', '{{\"order\": 1}}', '{URL}');\n"
+    )
+    end = (
+        "UPDATE plain.tasks SET status = 'succeeded', finished_at = clock_timestamp() WHERE id = :id;\n"
+        "INSERT INTO plain.events VALUES (:id, repeat('x', 300));\n"
+    )
+    next_id = "\\set turn :turn + 1\n\\set id (:client_id * 1000000 + :turn) * 16384\n"
+    steps = (task + "".join(inserts), "".join(claims), "".join(completes) + end)
+    return next_id + "".join(f"BEGIN;\n{step}END;\n" for step in steps)

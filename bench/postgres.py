@@ -1,0 +1,44 @@
+"""The PostgreSQL that benchmarks run on: the deployed settings, durable, in a throw-away folder."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from app.embedded import Cluster, throwaway_cluster
+from app.paths import ROOT
+
+DEPLOYED = ROOT / "deploy" / "postgresql" / "rvq.conf"
+# What throw-away clusters leave out for speed, and a benchmark must not.
+DURABLE = {"fsync": "on", "full_page_writes": "on"}
+GIB = 1024**3
+
+
+@contextlib.contextmanager
+def bench_cluster(
+    version: int | str | Path = 16, extra: Mapping[str, str] | None = None
+) -> Iterator[Cluster]:
+    """A started cluster with the settings of deploy/postgresql, `extra` on top."""
+    settings = {**deployed_settings(), **wal_budget(), **DURABLE, **(extra or {})}
+    with throwaway_cluster(version=version, settings=settings) as cluster:
+        yield cluster
+
+
+def deployed_settings(file: Path = DEPLOYED) -> dict[str, str]:
+    """The `name = value` lines of a configuration file."""
+    settings = {}
+    for line in file.read_text().splitlines():
+        name, equals, value = line.partition("#")[0].partition("=")
+        if equals:
+            settings[name.strip()] = value.strip().strip("'")
+    return settings
+
+
+def wal_budget() -> dict[str, str]:
+    """32 GB of WAL, or a third of what the disk has free: no checkpoint may fall into a measurement."""
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    gib = max(1, min(32, free // 3 // GIB))
+    return {"max_wal_size": f"{gib}GB", "min_wal_size": f"{max(1, gib // 8)}GB"}
