@@ -1,0 +1,52 @@
+"""Who may call what: every route belongs to exactly one audience, and its guard stands beside it here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app import admin, ops, partner, worker
+from app.admin.scope import Scope as AdminScope
+from app.admin.store import Store as AdminStore
+from app.bearer import Guard
+from app.db import Pool
+from app.ops.scope import Scope as OpsScope
+from app.ops.store import Store as OpsStore
+from app.partner.scope import Scope as PartnerScope
+from app.partner.store import Store as PartnerStore
+from app.routes import Route
+from app.settings import Settings
+from app.worker.scope import Scope as WorkerScope
+from app.worker.store import Store as WorkerStore
+
+# In the order in which they are documented.
+TABLE: tuple[tuple[str, tuple[Route, ...]], ...] = (
+    ("partner", partner.ROUTES),
+    ("worker", worker.ROUTES),
+    ("admin", (*admin.ROUTES, *ops.METRICS_ROUTES)),
+    ("everyone", ops.ROUTES),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """`guard` is None for everyone. `scope` is what the handlers of its routes are given."""
+
+    name: str
+    guard: Guard | None
+    scope: object
+    routes: tuple[Route, ...]
+
+
+def audiences(settings: Settings, pool: Pool) -> tuple[Audience, ...]:
+    admins = Guard("admin", settings.admin_tokens)
+    ops_scope = OpsScope(OpsStore(pool))
+    partner_scope = PartnerScope(PartnerStore(pool), settings)
+    return (
+        Audience("partner", Guard("partner", settings.partner_tokens), partner_scope, partner.ROUTES),
+        Audience(
+            "worker", Guard("worker", settings.worker_tokens), WorkerScope(WorkerStore(pool)), worker.ROUTES
+        ),
+        Audience("admin", admins, AdminScope(AdminStore(pool)), admin.ROUTES),
+        Audience("admin", admins, ops_scope, ops.METRICS_ROUTES),
+        Audience("everyone", None, ops_scope, ops.ROUTES),
+    )

@@ -1,0 +1,31 @@
+"""Types of the fields of requests that more than one audience takes, with their limits."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+QUEUE_PATTERN = r"\A[a-z0-9][a-z0-9_.-]{0,62}\Z"
+DEFAULT_QUEUE = "default"
+MAX_BATCH = 1000
+MAX_SUB_TASKS = 10_000
+
+QueueName = Annotated[str, Meta(pattern=QUEUE_PATTERN, description="lower-case letters, digits, `_.-`")]
+# No control characters: PostgreSQL's text takes no NUL, and logs no line ends.
+WorkerId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=200,
+        pattern=r"\A[^\x00-\x1f\x7f-\x9f]*\Z",
+        description="names the worker; 1 to 200 characters, no control characters",
+    ),
+]
+Limit = Annotated[int, Meta(ge=1, le=MAX_BATCH)]
+LeaseSeconds = Annotated[int, Meta(ge=1, le=3600)]
+MaxAttempts = Annotated[int, Meta(ge=1, le=100)]
+
+TASK_STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
+SUB_TASK_STATUSES = ("scheduled", "queued", "claimed", "succeeded", "failed", "cancelled")
+DELIVERY_STATUSES = ("pending", "delivered", "dead")

@@ -1,0 +1,64 @@
+"""Gunicorn's threaded worker, with problem+json for what never reaches the app, and a quick stop."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+from typing import Any
+
+from gunicorn import util  # type: ignore[import-untyped]
+from gunicorn.glogging import Logger  # type: ignore[import-untyped]
+from gunicorn.http.errors import (  # type: ignore[import-untyped]
+    LimitRequestHeaders,
+    ParseException,
+)
+from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped]
+
+from app.problems import MEDIA_TYPE, MalformedRequest, Problem, TooManyHeaders, Unexpected
+
+
+class Worker(ThreadWorker):  # type: ignore[misc]
+    """See gunicorn.conf.py for its settings."""
+
+    def handle_error(self, _req: Any, client: Any, _addr: Any, exc: BaseException) -> None:
+        """Gunicorn would answer with a page of HTML that repeats what was sent."""
+        if isinstance(exc, ParseException):
+            self.log.info("not HTTP: %s", type(exc).__name__)
+            kind: type[Problem] = MalformedRequest
+            if isinstance(exc, LimitRequestHeaders):
+                kind = TooManyHeaders
+        else:
+            self.log.error("a request failed outside the app", exc_info=exc)
+            kind = Unexpected
+        request_id = secrets.token_hex(12)
+        body = kind().body(request_id)
+        head = (
+            f"HTTP/1.1 {kind.status} {kind.title()}\r\nConnection: close\r\nX-Request-Id: {request_id}\r\n"
+            f"Content-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        with contextlib.suppress(OSError):
+            util.write_nonblock(client, head.encode() + body)
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Stop: requests under way are finished, connections that only wait for the next one are closed."""
+        super().handle_exit(sig, frame)
+        self.method_queue.defer(self._close_idle)
+
+    def _close_idle(self) -> None:
+        for waiting in (self.keepalived_conns, self.pending_conns):
+            for conn in waiting:
+                conn.timeout = 0.0
+        self.murder_keepalived()
+        self.murder_pending()
+
+
+class ForwardingLogger(Logger):  # type: ignore[misc]
+    """Gunicorn's messages in our format: they go where everything that is logged goes."""
+
+    def setup(self, cfg: Any) -> None:
+        self.cfg = cfg
+        for logger in (self.error_log, self.access_log):
+            logger.handlers.clear()
+            logger.propagate = True
+            logger.setLevel(logging.NOTSET)

@@ -1,0 +1,73 @@
+"""Ids: one 63-bit number scheme inside, opaque texts outside.
+
+Inside: day (15 bits) | sequence (34 bits) | ordinal (14 bits); see sql/functions/new_task_id.sql. A task has
+ordinal 0, its sub_tasks 1 and up; an event's is the run it ended, and a delivery has its event's number.
+Outside: `task_`, `sub_`, `evt_` or `dlv_` and 16 hex digits.
+"""
+
+from __future__ import annotations
+
+import re
+
+ORDINALS = (1 << 14) - 1
+HIGHEST = (1 << 63) - 1
+# The first digit keeps the number within a signed 64-bit integer.
+_NUMBER = re.compile(r"[0-7][0-9a-f]{15}", re.ASCII)
+NEVER_GIVEN = "0" * 32
+_LEASE_TOKEN = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
+
+def task_id(number: int) -> str:
+    return f"task_{number:016x}"
+
+
+def sub_task_id(number: int) -> str:
+    return f"sub_{number:016x}"
+
+
+def event_id(number: int) -> str:
+    return f"evt_{number:016x}"
+
+
+def delivery_id(number: int) -> str:
+    return f"dlv_{number:016x}"
+
+
+def task_of(number: int) -> int:
+    """The task's number of any number of the scheme."""
+    return number & ~ORDINALS
+
+
+def index_of(sub_task: int) -> int:
+    """The place of a sub_task in its task, from 0."""
+    return (sub_task & ORDINALS) - 1
+
+
+def parse_task_id(text: str) -> int | None:
+    """The number; None for a text that is not an id of ours, which is the same as an unknown one."""
+    number = _parse("task_", text)
+    return number if number is not None and not number & ORDINALS else None
+
+
+def parse_sub_task_id(text: str) -> int | None:
+    number = _parse("sub_", text)
+    return number if number is not None and number & ORDINALS else None
+
+
+def parse_event_id(text: str) -> int | None:
+    return _parse("evt_", text)
+
+
+def parse_delivery_id(text: str) -> int | None:
+    return _parse("dlv_", text)
+
+
+def parse_lease_token(text: str) -> str:
+    """The token as PostgreSQL reads it; for any other text, one that no claim ever hands out."""
+    return text if _LEASE_TOKEN.fullmatch(text) else NEVER_GIVEN
+
+
+def _parse(prefix: str, text: str) -> int | None:
+    if not text.startswith(prefix) or not _NUMBER.fullmatch(text, len(prefix)):
+        return None
+    return int(text[len(prefix) :], 16)

@@ -1,0 +1,29 @@
+"""What operations ask the database: the only module of this audience that names SQL functions."""
+
+from __future__ import annotations
+
+import psycopg2
+
+from app.db import Pool
+from app.db_errors import translate
+from app.migrations import schema_is_current
+
+
+class Store:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def stats(self) -> str:
+        """A JSON document."""
+        return str(self._pool.value("SELECT rvq.stats()"))
+
+    def is_writable(self) -> bool:
+        sql = "SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'"
+        return bool(self._pool.value(sql))
+
+    def has_current_schema(self) -> bool:
+        with self._pool.connection() as connection:
+            try:
+                return schema_is_current(connection)
+            except psycopg2.Error as error:
+                raise translate(error) from error

@@ -1,0 +1,202 @@
+"""POST /v1/tasks."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from werkzeug.wrappers import Response
+
+from app import ids, metrics
+from app.answers import answer
+from app.fields import DEFAULT_QUEUE, MAX_SUB_TASKS, MaxAttempts, QueueName
+from app.incoming import Incoming
+from app.partner.scope import Scope
+from app.partner.store import SEPARATOR, Created, NewTask
+from app.problems import DatabaseAway, Fault, IdempotencyConflict, Invalid
+from app.routes import Route
+from app.settings import Settings
+from app.shapes import Task
+from app.strict_json import Document, read_json, refuse_deep
+from app.task_views import TaskRow, task_json
+from app.webhook_address import AddressRefused, Target, check_url
+
+MAX_PAYLOAD = 256 * 1024
+MAX_METADATA = 16 * 1024
+MAX_DEADLINE_SECONDS = 366 * 24 * 3600
+DEFAULT_MAX_ATTEMPTS = 5
+_KEY = re.compile(r"[\x20-\x7e]{1,255}", re.ASCII)
+
+
+class SubTaskBody(Struct, forbid_unknown_fields=True):
+    """`payload`: any JSON up to 256 KiB, handed to the worker byte for byte."""
+
+    payload: Raw
+    max_attempts: MaxAttempts | UnsetType = UNSET
+
+
+class CompletionBody(Struct, forbid_unknown_fields=True):
+    """When the task ends; `count` (with `at_least`) is how many successes it takes."""
+
+    policy: Literal["all", "fail_fast", "at_least"] = "all"
+    count: Annotated[int, Meta(ge=1, le=MAX_SUB_TASKS)] | UnsetType = UNSET
+    deadline_seconds: Annotated[float, Meta(gt=0, le=MAX_DEADLINE_SECONDS)] | UnsetType = UNSET
+
+
+class TaskBody(Struct, forbid_unknown_fields=True):
+    """`metadata`: an object up to 16 KiB, which comes back in answers and in the webhook. Null is none."""
+
+    sub_tasks: Annotated[list[SubTaskBody], Meta(min_length=1, max_length=MAX_SUB_TASKS)]
+    webhook_url: str | None = None
+    metadata: Raw | UnsetType = UNSET
+    queue: QueueName = DEFAULT_QUEUE
+    max_attempts: MaxAttempts = DEFAULT_MAX_ATTEMPTS
+    not_before: Annotated[datetime, Meta(tz=True)] | None = None
+    completion: CompletionBody | None = None
+
+
+DECODER = msgspec.json.Decoder(TaskBody)
+ALL = CompletionBody()
+
+
+def create_task(scope: Scope, incoming: Incoming) -> Response:
+    key = _idempotency_key(incoming)
+    body = incoming.body()
+    document = read_json(body, DECODER)
+    new = _new_task(document, scope.settings, key, hashlib.sha256(body).digest() if key else None)
+    created = scope.store.create_task(new)
+    if created.outcome == "conflict":
+        raise IdempotencyConflict("this Idempotency-Key was used with another body")
+    location = ("Location", f"/v1/tasks/{ids.task_id(created.task_id)}")
+    if created.outcome == "replayed":
+        return _replay(scope, created.task_id, location)
+    metrics.CREATED.inc()
+    return answer(task_json(_as_created(new, created)), 201, [location])
+
+
+def _replay(scope: Scope, task_id: int, location: tuple[str, str]) -> Response:
+    row = scope.store.read_task(task_id)
+    if row is None:
+        raise DatabaseAway("everything was reset at this moment")
+    return answer(task_json(row), 200, [location, ("Idempotency-Replayed", "true")])
+
+
+def _idempotency_key(incoming: Incoming) -> str | None:
+    key = incoming.header("Idempotency-Key")
+    if key is not None and not _KEY.fullmatch(key):
+        raise Invalid(Fault("/Idempotency-Key", "the header must be 1 to 255 printable ASCII characters"))
+    return key
+
+
+def _new_task(
+    document: Document[TaskBody], settings: Settings, key: str | None, body_hash: bytes | None
+) -> NewTask:
+    """Checks what the decoder did not. Raises Invalid with everything that is wrong."""
+    body = document.value
+    completion = body.completion or ALL
+    metadata = document.text(body.metadata) if body.metadata is not UNSET else "null"
+    faults = [*_payload_faults(body.sub_tasks), *_metadata_faults(metadata)]
+    faults += _completion_faults(completion, len(body.sub_tasks))
+    target = _target(body.webhook_url, settings, faults)
+    if faults:
+        raise Invalid(*faults)
+    return NewTask(
+        queue=body.queue,
+        payloads=document.join(SEPARATOR, [sub_task.payload for sub_task in body.sub_tasks]),
+        max_attempts=[sub_task.max_attempts or body.max_attempts for sub_task in body.sub_tasks],
+        metadata=None if metadata == "null" else metadata,
+        webhook_url=body.webhook_url,
+        webhook_host=target.host_key if target else None,
+        not_before=body.not_before,
+        policy=completion.policy,
+        required=completion.count or None,
+        deadline_seconds=completion.deadline_seconds or None,
+        idempotency_key=key,
+        body_hash=body_hash,
+    )
+
+
+def _payload_faults(sub_tasks: list[SubTaskBody]) -> Iterator[Fault]:
+    for index, sub_task in enumerate(sub_tasks):
+        payload = bytes(sub_task.payload)
+        if len(payload) > MAX_PAYLOAD:
+            yield Fault(f"/sub_tasks/{index}/payload", f"is larger than {MAX_PAYLOAD} bytes")
+        refuse_deep(payload, around=3)
+
+
+def _metadata_faults(metadata: str) -> Iterator[Fault]:
+    if metadata != "null" and not metadata.startswith("{"):
+        yield Fault("/metadata", "must be an object")
+    elif len(metadata.encode()) > MAX_METADATA:
+        yield Fault("/metadata", f"is larger than {MAX_METADATA} bytes")
+    refuse_deep(metadata.encode(), around=1)
+
+
+def _completion_faults(completion: CompletionBody, sub_tasks: int) -> Iterator[Fault]:
+    if completion.policy != "at_least":
+        if completion.count is not UNSET:
+            yield Fault("/completion/count", "goes with the policy at_least only")
+    elif completion.count is UNSET:
+        yield Fault("/completion/count", "is required with the policy at_least")
+    elif completion.count > sub_tasks:
+        yield Fault("/completion/count", f"is more than the {sub_tasks} sub_tasks there are")
+
+
+def _target(url: str | None, settings: Settings, faults: list[Fault]) -> Target | None:
+    """Where the webhook goes; what is wrong with its address is added to `faults`."""
+    if url is None:
+        return None
+    if not settings.webhook_secrets or not settings.webhook_allowed_hosts:
+        faults.append(Fault("/webhook_url", "refused: this RVQ is not configured to send webhooks"))
+        return None
+    try:
+        return check_url(url, settings.webhook_allowed_hosts)
+    except AddressRefused as refusal:
+        faults.append(Fault("/webhook_url", f"refused ({refusal.reason_code}): {refusal.detail}"))
+        return None
+
+
+def _as_created(new: NewTask, created: Created) -> TaskRow:
+    """The row that a read would give at this moment, without the read."""
+    total = len(new.max_attempts)
+    return TaskRow(
+        id=created.task_id,
+        status="queued",
+        queue=new.queue,
+        metadata=new.metadata,
+        webhook_url=new.webhook_url,
+        policy=new.policy,
+        required=new.required,
+        deadline_seconds=new.deadline_seconds,
+        created_at=created.created_at,
+        finished_at=None,
+        total=total,
+        scheduled=total if created.scheduled else 0,
+        queued=0 if created.scheduled else total,
+        claimed=0,
+        succeeded=0,
+        failed=0,
+        cancelled=0,
+    )
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/v1/tasks",
+        create_task,
+        "Create a task",
+        answers={201: Task, 200: Task},
+        body=TaskBody,
+        headers=("Idempotency-Key",),
+        problems=(IdempotencyConflict,),
+        detail="The task and all its sub_tasks are stored in one transaction. 200 with "
+        "`Idempotency-Replayed: true` when the same key came with the same bytes before: the same "
+        "task. A payload is at most 256 KiB.",
+    ),
+)

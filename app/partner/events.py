@@ -1,0 +1,39 @@
+"""GET /v1/events: every event so far, in commit order."""
+
+from __future__ import annotations
+
+from werkzeug.wrappers import Response
+
+from app import cursors, ids
+from app.answers import page
+from app.incoming import Incoming
+from app.partner.scope import Scope
+from app.routes import Route
+from app.shapes import EventPage
+
+
+def list_events(scope: Scope, incoming: Incoming) -> Response:
+    limit = incoming.limit()
+    xid, number = incoming.cursor("e", places=2) or (0, 0)
+    rows = scope.store.list_events((xid, number), limit)
+    next_cursor = cursors.write("e", rows[-1][0], rows[-1][1]) if rows else None
+    return page((_event_json(number, body) for _, number, body in rows), next_cursor)
+
+
+def _event_json(number: int, body: str) -> str:
+    """The webhook's body with the webhook-id in front."""
+    return f'{{"id":"{ids.event_id(number)}",{body[1:]}'
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/events",
+        list_events,
+        "Every event so far, in the order of commit",
+        answers={200: EventPage},
+        query=("limit", "cursor"),
+        detail="Nothing ever appears behind a cursor that was handed out. `next_cursor` is null only when "
+        "there is nothing after the cursor yet: keep yours and ask again later.",
+    ),
+)

@@ -1,0 +1,26 @@
+"""GET /v1/stats."""
+
+from __future__ import annotations
+
+from werkzeug.wrappers import Response
+
+from app.answers import answer
+from app.incoming import Incoming
+from app.partner.scope import Scope
+from app.routes import Route
+from app.shapes import Stats
+
+
+def read_stats(scope: Scope, _incoming: Incoming) -> Response:
+    return answer(scope.store.stats())
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/v1/stats",
+        read_stats,
+        "Tasks, sub_tasks and deliveries counted by status, exactly",
+        answers={200: Stats},
+    ),
+)

@@ -1,0 +1,160 @@
+"""The partner API's calls to the database: the only module of this audience that names SQL functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from psycopg2.errors import CheckViolation
+
+from app.db import Pool
+from app.ids import HIGHEST
+from app.task_views import TaskRow
+
+# No JSON has this byte: it stands between payloads, which is cheaper to parse than an array.
+SEPARATOR = b"\x1e"
+
+_CREATE = (
+    "SELECT * FROM rvq.create_task(%s, string_to_array(%s, E'\\x1e'), %s::int[],"
+    " %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+)
+# Makes a task and undoes it: the first call on a connection plans every statement in the function.
+WARM_UP = (
+    "DO $$ BEGIN"
+    " PERFORM rvq.create_task('-', '{1}', '{1}', NULL, NULL, NULL, NULL, 'all', NULL, NULL, NULL, NULL);"
+    " RAISE division_by_zero;"
+    " EXCEPTION WHEN division_by_zero OR check_violation THEN NULL; END $$",
+    "SELECT * FROM rvq.read_task(0)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A checked task. `payloads` are joined by SEPARATOR, `max_attempts` has one number for each."""
+
+    queue: str
+    payloads: str
+    max_attempts: Sequence[int]
+    metadata: str | None
+    webhook_url: str | None
+    webhook_host: str | None
+    not_before: datetime | None
+    policy: str
+    required: int | None
+    deadline_seconds: float | None
+    idempotency_key: str | None
+    body_hash: bytes | None
+
+
+class Created(NamedTuple):
+    """`outcome`: created, replayed or conflict. `scheduled`: the sub_tasks wait for `not_before`."""
+
+    outcome: str
+    task_id: int
+    created_at: datetime
+    scheduled: bool
+
+
+class SubTaskRow(NamedTuple):
+    id: int
+    status: str
+    attempt: int
+    max_attempts: int
+    payload: str
+    result: str | None
+    error: str | None
+    queued_at: datetime
+    finished_at: datetime | None
+    worker_id: str | None
+
+
+class DeliveryRow(NamedTuple):
+    """A delivery with one of its attempts, or with none (`attempt` is None)."""
+
+    delivery_id: int
+    status: str
+    url: str
+    event_status: str
+    created_at: datetime
+    next_attempt_at: datetime | None
+    attempt: int | None
+    started_at: datetime
+    ended_at: datetime
+    outcome: str
+    status_code: int | None
+    detail: str | None
+    answer: bytes | None
+
+
+class Store:
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def create_task(self, new: NewTask) -> Created:
+        params = (
+            new.queue,
+            new.payloads,
+            "{" + ",".join(map(str, new.max_attempts)) + "}",
+            new.metadata,
+            new.webhook_url,
+            new.webhook_host,
+            new.not_before,
+            new.policy,
+            new.required,
+            new.deadline_seconds,
+            new.idempotency_key,
+            new.body_hash,
+        )
+        try:
+            row = self._pool.rows(_CREATE, params)[0]
+        except CheckViolation:
+            # No partition for today: maintenance has not run for days.
+            self._pool.rows("SELECT rvq.create_partitions(7)")
+            row = self._pool.rows(_CREATE, params)[0]
+        return Created(*row)
+
+    def read_task(self, task_id: int) -> TaskRow | None:
+        row = self._pool.row("SELECT * FROM rvq.read_task(%s)", (task_id,))
+        return TaskRow(*row) if row else None
+
+    def list_tasks(self, status: str | None, limit: int, before: int | None) -> list[TaskRow]:
+        """Newest first, with an id under `before`."""
+        params = (status, limit, HIGHEST if before is None else before)
+        return [TaskRow(*row) for row in self._pool.rows("SELECT * FROM rvq.list_tasks(%s, %s, %s)", params)]
+
+    def list_sub_tasks(self, task_id: int, status: str | None, limit: int, after: int) -> list[SubTaskRow]:
+        """In the order given, with an id over `after`."""
+        params = (task_id, status, limit, after)
+        rows = self._pool.rows("SELECT * FROM rvq.list_sub_tasks(%s, %s, %s, %s)", params)
+        return [SubTaskRow(*row) for row in rows]
+
+    def cancel_task(self, task_id: int) -> str:
+        """cancelled, finished or unknown."""
+        return str(self._pool.value("SELECT rvq.cancel_task(%s)", (task_id,)))
+
+    def list_deliveries(self, task_id: int) -> list[DeliveryRow]:
+        rows = self._pool.rows("SELECT * FROM rvq.list_deliveries_of_task(%s)", (task_id,))
+        return [DeliveryRow(*row) for row in rows]
+
+    def redeliver_task(self, task_id: int) -> int:
+        """1, 0 (nothing to send) or -1 (unknown)."""
+        return int(self._pool.value("SELECT rvq.redeliver_task(%s)", (task_id,)))
+
+    def list_events(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, str]]:
+        """(xid, id, body) of the events after a place in the feed, in its order."""
+        params = (str(after[0]), after[1], limit)
+        rows = self._pool.rows(
+            "SELECT xid::text, id, body FROM rvq.list_events(%s::text::xid8, %s, %s)", params
+        )
+        return [(int(xid), number, body) for xid, number, body in rows]
+
+    def read_event(self, event_id: int) -> str | None:
+        """The body that was signed and sent."""
+        row = self._pool.row("SELECT rvq.read_event(%s)", (event_id,))
+        return row[0] if row else None
+
+    def stats(self) -> str:
+        """A JSON document."""
+        return str(self._pool.value("SELECT rvq.stats()"))

@@ -1,0 +1,74 @@
+"""Checking a signature on a partner's behalf, and publishing the public keys."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from msgspec import Struct
+from werkzeug.wrappers import Response
+
+from app import ids, signatures
+from app.answers import answer
+from app.incoming import Incoming
+from app.partner.scope import Scope
+from app.routes import Route
+from app.settings import Settings
+from app.shapes import Verdict, WebhookKeys
+
+
+class VerifyBody(Struct, forbid_unknown_fields=True):
+    """A webhook as it was received: `headers` by name (in any case), and the raw body as text."""
+
+    headers: dict[str, str]
+    body: str
+
+
+DECODER = msgspec.json.Decoder(VerifyBody)
+
+
+def verify_webhook(scope: Scope, incoming: Incoming) -> Response:
+    given = incoming.json(DECODER).value
+    event_id = next((v for name, v in given.headers.items() if name.lower() == signatures.ID), "").strip()
+    number = ids.parse_event_id(event_id)
+    sent = None if number is None else scope.store.read_event(number)
+    verdict = signatures.verify(
+        given.headers,
+        given.body.encode(),
+        scope.settings.webhook_secrets,
+        _public_key(scope.settings),
+        time.time(),
+        sent_body=None if sent is None else sent.encode(),
+    )
+    return answer(msgspec.json.encode(verdict))
+
+
+def list_webhook_keys(scope: Scope, _incoming: Incoming) -> Response:
+    key = _public_key(scope.settings)
+    keys = [{"scheme": "v1a", "public_key": signatures.public_key_text(key)}] if key else []
+    return answer(msgspec.json.encode({"keys": keys}))
+
+
+def _public_key(settings: Settings) -> Ed25519PublicKey | None:
+    seed = settings.webhook_signing_key
+    return signatures.private_key(seed).public_key() if seed else None
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/v1/webhooks/verify",
+        verify_webhook,
+        "Check a webhook that you received: does its signature hold, and if not, why",
+        answers={200: Verdict},
+        body=VerifyBody,
+    ),
+    Route(
+        "GET",
+        "/v1/webhooks/keys",
+        list_webhook_keys,
+        "The public keys of v1a signatures",
+        answers={200: WebhookKeys},
+    ),
+)

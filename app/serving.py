@@ -1,0 +1,154 @@
+"""What Gunicorn does at the turns of its processes' lives; gunicorn.conf.py binds it to Gunicorn's names.
+
+The master reads the settings, migrates and makes partitions before it listens; each process opens its share
+of the database connections after the fork and before it accepts. Nothing here may import app.metrics: its
+folder has to be known first, and only the processes that serve write to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import psycopg2
+
+from app import store
+from app.db import DatabaseError, DatabaseUnavailable, Pool
+from app.logs import configure_logging
+from app.migrations import MigrationError, migrate
+from app.settings import Settings, SettingsError, load_settings
+from app.sql_files import SqlFiles
+
+log = logging.getLogger("rvq.serving")
+
+# Calls that wait for a connection, for each connection; they ride out a stall of the database.
+WAITERS_PER_CONNECTION = 4
+WAIT_SECONDS = 1.0
+# Threads that are left when every connection is in use and every waiter waits: they shed and tell health.
+SPARE_THREADS = 8
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+
+settings: Settings
+pool: Pool | None = None
+
+
+def load(environ: Mapping[str, str], before: Settings | None = None) -> Settings:
+    """The settings, or the end of this process with every problem listed.
+
+    On a reload (`before`) the old ones are kept instead: a mistake must not end a service that runs.
+    """
+    global settings
+    try:
+        settings = load_settings(environ)
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        if before is None:
+            raise SystemExit(2) from None
+        settings = before
+    configure_logging(settings)
+    return settings
+
+
+def threads_of(settings: Settings) -> int:
+    """Of one process: one for each connection, the waiters, and some spare."""
+    return settings.threads * (1 + WAITERS_PER_CONNECTION) + SPARE_THREADS
+
+
+def make_pool(settings: Settings) -> Pool:
+    """This process's share of the budget."""
+    share = settings.threads
+    return Pool(
+        settings.database_url,
+        share,
+        "rvq-api",
+        max_waiting=share * WAITERS_PER_CONNECTION,
+        wait_seconds=WAIT_SECONDS,
+    )
+
+
+def connections_that_fit(threads: int) -> int:
+    """How many clients one process may hold, given the limit of open files (raised as far as allowed)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return max(min(4096, hard - 256), threads * 2) if hard > 0 else 4096
+
+
+def choose_metrics_folder(environ: dict[str, str] | os._Environ[str]) -> None:
+    """Before app.metrics is imported anywhere. A given folder is kept."""
+    if METRICS_FOLDER not in environ:
+        memory = Path("/dev/shm")
+        parent = memory if os.access(memory, os.W_OK) else None
+        environ[METRICS_FOLDER] = tempfile.mkdtemp(prefix="rvq-metrics-", dir=parent)
+
+
+def on_starting(_server: Any) -> None:
+    """In the master, before it listens."""
+    folder = Path(os.environ[METRICS_FOLDER])
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in folder.glob("*.db"):
+        file.unlink(missing_ok=True)
+    try:
+        _prepare_database()
+    except (DatabaseError, MigrationError) as error:
+        _give_up(f"the database is not ready: {error}")
+
+
+def on_reload(_server: Any) -> None:
+    """In the master, after the new settings are read and before new processes start."""
+    try:
+        _prepare_database()
+    except (DatabaseError, MigrationError) as error:
+        log.error("the database was not prepared for the reload: %s", error)
+
+
+def post_fork(_server: Any, _worker: Any) -> None:
+    """In a new process: all its connections, warm. Without the database it serves 503 until it is back."""
+    global pool
+    from app.partner.store import WARM_UP as PARTNER
+    from app.worker.store import WARM_UP as WORKER
+
+    pool = make_pool(settings)
+    try:
+        pool.open([*PARTNER, *WORKER])
+    except (DatabaseUnavailable, psycopg2.Error) as error:
+        log.error("no warm connections: %s", error)
+        pool = make_pool(settings)
+
+
+def worker_exit(_server: Any, _worker: Any) -> None:
+    if pool is not None:
+        pool.close()
+
+
+def child_exit(_server: Any, worker: Any) -> None:
+    """In the master: gauges of a dead process are no longer counted."""
+    from prometheus_client.multiprocess import mark_process_dead
+
+    mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+
+
+def on_exit(_server: Any) -> None:
+    folder = os.environ.get(METRICS_FOLDER, "")
+    if Path(folder).name.startswith("rvq-metrics-"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepare_database() -> None:
+    report = migrate(settings.database_url, SqlFiles.read())
+    store.create_partitions(settings.database_url)
+    if report.migrations or report.functions:
+        counts = {"migrations": len(report.migrations), "functions": len(report.functions)}
+        log.info("schema brought up to date", extra=counts)
+
+
+def _give_up(reason: str) -> NoReturn:
+    log.critical(reason)
+    raise SystemExit(1)

@@ -1,0 +1,5 @@
+"""The worker API: claim sub_tasks, keep their leases, report how they ended."""
+
+from app.worker import claim, complete, leases
+
+ROUTES = (*claim.ROUTES, *complete.ROUTES, *leases.ROUTES)

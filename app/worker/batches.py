@@ -1,0 +1,51 @@
+"""Batches of which each item is judged on its own: some are refused here, the others go to the database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from werkzeug.wrappers import Response
+
+from app import metrics
+from app.answers import answer, quoted
+
+T = TypeVar("T")
+
+MAX_NAME = 64
+
+
+class Batch(Generic[T]):
+    """`names` are the ids as they were sent, None where there was none."""
+
+    def __init__(self) -> None:
+        self.names: list[str | None] = []
+        self._outcomes: list[str | None] = []
+        self._taken: list[T] = []
+
+    def refuse(self, name: str | None, outcome: str) -> None:
+        self.names.append(name)
+        self._outcomes.append(outcome)
+
+    def take(self, name: str, item: T) -> None:
+        self.names.append(name)
+        self._outcomes.append(None)
+        self._taken.append(item)
+
+    def settle(self, call: Callable[[Sequence[T]], Sequence[str]]) -> list[str]:
+        """The outcomes of all items in order, having asked `call` about those that were taken, if any."""
+        asked = iter(call(self._taken) if self._taken else ())
+        return [outcome or next(asked) for outcome in self._outcomes]
+
+
+def answer_batch(call: str, names: Sequence[str | None], outcomes: Sequence[str]) -> Response:
+    metrics.count_outcomes(call, outcomes)
+    items = ",".join(
+        f'{{"id":{_name(name)},"outcome":"{outcome}"}}' for name, outcome in zip(names, outcomes, strict=True)
+    )
+    return answer(f'{{"results":[{items}]}}')
+
+
+def _name(name: str | None) -> str:
+    """Repeated, unless it is so long that it can't be an id."""
+    return "null" if name is None or len(name) > MAX_NAME else quoted(name)

@@ -1,0 +1,67 @@
+"""POST /v1/sub_tasks/claim."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct, field
+from werkzeug.wrappers import Response
+
+from app import ids, metrics
+from app.answers import answer
+from app.fields import DEFAULT_QUEUE, LeaseSeconds, Limit, QueueName, WorkerId
+from app.incoming import Incoming
+from app.routes import Route
+from app.shapes import Claimed
+from app.times import rfc3339
+from app.worker.scope import Scope
+from app.worker.store import ClaimedRow
+
+DEFAULT_LEASE_SECONDS = 60
+MAX_QUEUES = 64
+
+
+class ClaimBody(Struct, forbid_unknown_fields=True):
+    """`queues` in order of preference: the first is emptied before the second is looked at."""
+
+    worker_id: WorkerId
+    limit: Limit = 1
+    lease_seconds: LeaseSeconds = DEFAULT_LEASE_SECONDS
+    queues: Annotated[list[QueueName], Meta(min_length=1, max_length=MAX_QUEUES)] = field(
+        default_factory=lambda: [DEFAULT_QUEUE]
+    )
+
+
+DECODER = msgspec.json.Decoder(ClaimBody)
+
+
+def claim_sub_tasks(scope: Scope, incoming: Incoming) -> Response:
+    body = incoming.json(DECODER).value
+    rows = scope.store.claim(body.worker_id, body.limit, body.lease_seconds, body.queues)
+    if rows:
+        metrics.CLAIMED.inc(len(rows))
+    return answer(f'{{"sub_tasks":[{",".join(map(_claimed_json, rows))}]}}')
+
+
+def _claimed_json(row: ClaimedRow) -> str:
+    return (
+        f'{{"id":"{ids.sub_task_id(row.id)}","task_id":"{ids.task_id(ids.task_of(row.id))}"'
+        f',"index":{ids.index_of(row.id)},"queue":"{row.queue}","attempt":{row.attempt}'
+        f',"max_attempts":{row.max_attempts},"payload":{row.payload}'
+        f',"lease_token":"{row.lease_token.replace("-", "")}"'
+        f',"lease_expires_at":"{rfc3339(row.lease_expires_at)}"}}'
+    )
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/v1/sub_tasks/claim",
+        claim_sub_tasks,
+        "Lease sub_tasks to a worker",
+        answers={200: Claimed},
+        body=ClaimBody,
+        detail="Empty when there is nothing to do. Never waits.",
+    ),
+)

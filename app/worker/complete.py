@@ -1,0 +1,141 @@
+"""POST /v1/sub_tasks/complete: many reports, each judged on its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from werkzeug.wrappers import Response
+
+from app import ids
+from app.fields import MAX_BATCH, WorkerId
+from app.incoming import Incoming
+from app.problems import Invalid
+from app.routes import Route
+from app.shapes import Completed
+from app.strict_json import Document, is_too_deep, read_json
+from app.worker.batches import Batch, answer_batch
+from app.worker.scope import Scope
+from app.worker.store import Report
+
+MAX_DOCUMENT = 1024 * 1024
+MAX_RETRY_AFTER_SECONDS = 7 * 24 * 3600
+NONE = Raw(b"null")
+
+
+class ReportBody(Struct):
+    """`result` (any JSON) and `error` (an object) are at most 1 MiB each. Other members are not looked at."""
+
+    id: str
+    lease_token: str
+    status: Literal["succeeded", "failed"]
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+class ErrorBody(Struct):
+    """The members of an error that RVQ reads; any others are kept with it."""
+
+    message: Raw
+    retryable: bool = True
+    retry_after_seconds: Annotated[float, Meta(ge=0, le=MAX_RETRY_AFTER_SECONDS)] | None = None
+
+
+class CompleteBody(Struct, forbid_unknown_fields=True):
+    """A report that is not valid gets the outcome `invalid`; the others are stored."""
+
+    worker_id: WorkerId
+    results: Annotated[list[ReportBody], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class LenientBody(Struct, forbid_unknown_fields=True):
+    """The same with each report still undecoded."""
+
+    worker_id: WorkerId
+    results: Annotated[list[Raw], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+DECODER = msgspec.json.Decoder(CompleteBody)
+LENIENT_DECODER = msgspec.json.Decoder(LenientBody)
+REPORT_DECODER = msgspec.json.Decoder(ReportBody)
+ERROR_DECODER = msgspec.json.Decoder(ErrorBody)
+
+
+def complete_sub_tasks(scope: Scope, incoming: Incoming) -> Response:
+    worker_id, batch = _read(incoming.body())
+    outcomes = batch.settle(lambda reports: scope.store.complete(worker_id, reports))
+    return answer_batch("complete", batch.names, outcomes)
+
+
+def _read(body: bytes) -> tuple[str, Batch[Report]]:
+    """All reports at once; one by one when that fails, so that one bad report costs only itself."""
+    batch: Batch[Report] = Batch()
+    try:
+        strict = read_json(body, DECODER)
+        for report in strict.value.results:
+            _add(batch, strict, report)
+        return strict.value.worker_id, batch
+    except Invalid:
+        lenient = read_json(body, LENIENT_DECODER)
+    batch = Batch()
+    for raw in lenient.value.results:
+        try:
+            _add(batch, lenient, REPORT_DECODER.decode(raw))
+        except msgspec.DecodeError:
+            batch.refuse(None, "invalid")
+    return lenient.value.worker_id, batch
+
+
+def _add(batch: Batch[Report], document: Document[Any], report: ReportBody) -> None:
+    number = ids.parse_sub_task_id(report.id)
+    token = ids.parse_lease_token(report.lease_token)
+    parsed = _judge(document, report, number or 0, token)
+    if parsed is None:
+        batch.refuse(report.id, "invalid")
+    elif number is None:
+        batch.refuse(report.id, "unknown")
+    else:
+        batch.take(report.id, parsed)
+
+
+def _judge(document: Document[Any], report: ReportBody, number: int, token: str) -> Report | None:
+    """The report as it is stored; None when it is invalid."""
+    kept = NONE if report.result is UNSET else report.result
+    other = NONE if report.error is UNSET else report.error
+    if report.status == "failed":
+        kept, other = other, kept
+    text = document.text(kept)
+    if bytes(other) != b"null" or len(bytes(kept)) > MAX_DOCUMENT or is_too_deep(kept, around=3):
+        return None
+    if report.status == "succeeded":
+        return Report(number, token, True, result=text)
+    try:
+        error = ERROR_DECODER.decode(kept)
+    except msgspec.DecodeError:
+        return None
+    if not bytes(error.message).startswith(b'"'):
+        return None
+    return Report(
+        number,
+        token,
+        False,
+        error=text,
+        retryable=error.retryable,
+        retry_after_seconds=error.retry_after_seconds,
+    )
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/v1/sub_tasks/complete",
+        complete_sub_tasks,
+        "Report how attempts ended",
+        answers={200: Completed},
+        body=CompleteBody,
+        detail="One outcome for each report, in order. Sending the same request again is safe. An `error` "
+        "has a `message`, and may have `retryable` (default true), `retry_after_seconds` (0 to 604800) and "
+        "anything else.",
+    ),
+)

@@ -1,0 +1,108 @@
+"""POST /v1/sub_tasks/heartbeat and /v1/sub_tasks/release."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+from werkzeug.wrappers import Response
+
+from app import ids
+from app.fields import MAX_BATCH, LeaseSeconds, WorkerId
+from app.incoming import Incoming
+from app.routes import Route
+from app.shapes import Heartbeats, Releases
+from app.worker.batches import Batch, answer_batch
+from app.worker.claim import DEFAULT_LEASE_SECONDS
+from app.worker.scope import Scope
+from app.worker.store import Lease
+
+
+class LeaseBody(Struct):
+    """Names a lease. Other members are not looked at, so what a claim returned may be sent as it is."""
+
+    id: str
+    lease_token: str
+
+
+class HeartbeatBody(Struct, forbid_unknown_fields=True):
+    """A lease that is not named is not extended."""
+
+    worker_id: WorkerId
+    leases: Annotated[list[LeaseBody], Meta(min_length=1, max_length=MAX_BATCH)]
+    lease_seconds: LeaseSeconds = DEFAULT_LEASE_SECONDS
+
+
+class ReleaseBody(Struct, forbid_unknown_fields=True):
+    """The leases to give back."""
+
+    worker_id: WorkerId
+    leases: Annotated[list[LeaseBody], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class _LenientHeartbeat(Struct, forbid_unknown_fields=True):
+    worker_id: WorkerId
+    leases: Annotated[list[Raw], Meta(min_length=1, max_length=MAX_BATCH)]
+    lease_seconds: LeaseSeconds = DEFAULT_LEASE_SECONDS
+
+
+class _LenientRelease(Struct, forbid_unknown_fields=True):
+    worker_id: WorkerId
+    leases: Annotated[list[Raw], Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+HEARTBEAT_DECODER = msgspec.json.Decoder(_LenientHeartbeat)
+RELEASE_DECODER = msgspec.json.Decoder(_LenientRelease)
+LEASE_DECODER = msgspec.json.Decoder(LeaseBody)
+
+
+def heartbeat_sub_tasks(scope: Scope, incoming: Incoming) -> Response:
+    body = incoming.json(HEARTBEAT_DECODER).value
+    batch = _read(body.leases)
+    outcomes = batch.settle(lambda leases: scope.store.heartbeat(body.lease_seconds, leases))
+    return answer_batch("heartbeat", batch.names, outcomes)
+
+
+def release_sub_tasks(scope: Scope, incoming: Incoming) -> Response:
+    body = incoming.json(RELEASE_DECODER).value
+    batch = _read(body.leases)
+    return answer_batch("release", batch.names, batch.settle(scope.store.release))
+
+
+def _read(leases: list[Raw]) -> Batch[Lease]:
+    """What is not a lease of ours is `unknown`, and costs the others nothing."""
+    batch: Batch[Lease] = Batch()
+    for raw in leases:
+        try:
+            lease = LEASE_DECODER.decode(raw)
+        except msgspec.DecodeError:
+            batch.refuse(None, "unknown")
+            continue
+        number, token = ids.parse_sub_task_id(lease.id), ids.parse_lease_token(lease.lease_token)
+        if number is None:
+            batch.refuse(lease.id, "unknown")
+        else:
+            batch.take(lease.id, Lease(number, token))
+    return batch
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/v1/sub_tasks/heartbeat",
+        heartbeat_sub_tasks,
+        "Extend leases",
+        answers={200: Heartbeats},
+        body=HeartbeatBody,
+        detail="`cancelled`: stop working on it. `stale`: the lease is someone else's now.",
+    ),
+    Route(
+        "POST",
+        "/v1/sub_tasks/release",
+        release_sub_tasks,
+        "Give leases back; no attempt is charged",
+        answers={200: Releases},
+        body=ReleaseBody,
+    ),
+)

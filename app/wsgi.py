@@ -1,0 +1,12 @@
+"""`app.wsgi:app`, what Gunicorn serves. Started without gunicorn.conf.py it opens connections when needed."""
+
+from __future__ import annotations
+
+import os
+
+from app import serving
+from app.api import create_app
+from app.settings import load_settings
+
+settings = load_settings(os.environ)
+app = create_app(settings, serving.pool or serving.make_pool(settings))
