@@ -46,6 +46,7 @@ def versions(connection: Connection) -> list[object]:
     return column(connection, "SELECT version FROM rvq.schema_migrations ORDER BY version")
 
 
+@pytest.mark.versions
 def test_our_own_files_apply_and_a_second_run_finds_nothing_to_do(
     empty_database: str, observer: Connection
 ) -> None:
