@@ -192,6 +192,32 @@ END $$;
 
 COMMENT ON FUNCTION rvq.cancel_task(p_task_id bigint) IS 'Cancel an open task: cancelled, finished (too late) or unknown.';
 
+CREATE FUNCTION rvq.check_admission() RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_refusal text;
+BEGIN
+    UPDATE rvq.admission AS a
+       SET checked_at = rvq.clock(), backlog = s.backlog, transaction_age = s.transaction_age, dead_tuples = s.dead_tuples,
+           refusal = CASE
+               WHEN s.backlog > a.max_backlog
+                   THEN format('%s sub_tasks wait; the bound is %s', s.backlog, a.max_backlog)
+               WHEN s.transaction_age > a.max_transaction_age
+                   THEN format('a transaction is open for %s; the bound is %s', date_trunc('second', s.transaction_age), a.max_transaction_age)
+               WHEN s.dead_tuples > a.max_dead_tuples
+                   THEN format('%s dead tuples wait for vacuum; the bound is %s', s.dead_tuples, a.max_dead_tuples) END
+      FROM (SELECT (SELECT coalesce(sum(c.queued + c.scheduled), 0) FROM rvq.counters AS c)::bigint AS backlog,
+                   (SELECT coalesce(max(clock_timestamp() - t.xact_start), '0') FROM pg_stat_activity AS t
+                     WHERE t.backend_xmin IS NOT NULL AND t.datname = current_database() AND t.pid <> pg_backend_pid()) AS transaction_age,
+                   (SELECT coalesce(sum(t.n_dead_tup), 0) FROM pg_stat_user_tables AS t WHERE t.schemaname = 'rvq'
+                       AND t.relname IN ('open_tasks', 'open_sub_tasks', 'due_deliveries', 'counter_deltas'))::bigint AS dead_tuples) AS s
+    RETURNING a.refusal INTO v_refusal;
+    RETURN v_refusal;
+END $$;
+
+COMMENT ON FUNCTION rvq.check_admission() IS 'See how the queue does; returns why create refuses from now on, or NULL.';
+
 CREATE FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds double precision, p_host_limit integer, p_hosts text[] DEFAULT '{}'::text[], p_host_limits integer[] DEFAULT '{}'::integer[]) RETURNS TABLE(id bigint, attempt integer, tries integer, url text, host text, body text, lease_token uuid, waited double precision)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -266,7 +292,7 @@ DECLARE
 BEGIN
     PERFORM rvq.enter();
     lease_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
-    LOOP
+    FOR v_pass IN 1 .. 2 LOOP
         FOREACH v_queue IN ARRAY p_queues LOOP
             WITH again AS MATERIALIZED (
                 SELECT s.id FROM rvq.open_sub_tasks AS s
@@ -308,7 +334,7 @@ BEGIN
             END LOOP;
             EXIT WHEN v_left = 0;
         END LOOP;
-        EXIT WHEN v_left = 0 OR rvq.promote_due(1000) = 0;
+        EXIT WHEN v_pass = 2 OR v_left = 0 OR rvq.promote_due(1000) = 0;
     END LOOP;
 END $_$;
 
@@ -428,6 +454,13 @@ BEGIN
     PERFORM rvq.enter();
     created_at := rvq.clock();
     scheduled := coalesce(p_not_before > created_at, false);
+    -- What was checked long ago says nothing: nobody does the maintenance. A replay is an answer, not more work.
+    IF EXISTS (SELECT FROM rvq.admission AS a WHERE a.refusal IS NOT NULL AND a.checked_at > created_at - interval '1 minute')
+       AND NOT EXISTS (SELECT FROM rvq.idempotency_keys AS k WHERE k.key = p_idempotency_key) THEN
+        outcome := 'refused';
+        RETURN NEXT;
+        RETURN;
+    END IF;
     task_id := rvq.new_task_id(created_at, v_policy <> 'all');
     IF p_idempotency_key IS NOT NULL THEN
         INSERT INTO rvq.idempotency_keys VALUES (p_idempotency_key, p_body_hash, task_id) ON CONFLICT DO NOTHING;
@@ -435,6 +468,8 @@ BEGIN
             SELECT * INTO v_known FROM rvq.idempotency_keys k WHERE k.key = p_idempotency_key;
             outcome := CASE WHEN v_known.body_hash = p_body_hash THEN 'replayed' ELSE 'conflict' END;
             task_id := v_known.task_id;
+            created_at := (SELECT t.created_at FROM rvq.tasks AS t WHERE t.id = v_known.task_id);
+            scheduled := NULL;
             RETURN NEXT;
             RETURN;
         END IF;
@@ -460,7 +495,7 @@ BEGIN
     RETURN NEXT;
 END $$;
 
-COMMENT ON FUNCTION rvq.create_task(p_queue text, p_payloads text[], p_max_attempts integer[], p_metadata text, p_webhook_url text, p_webhook_host text, p_not_before timestamp with time zone, p_policy text, p_required integer, p_deadline_seconds double precision, p_idempotency_key text, p_body_hash bytea) IS 'Store a task with its sub_tasks: created, replayed (same key, same body) or conflict (same key, another body).';
+COMMENT ON FUNCTION rvq.create_task(p_queue text, p_payloads text[], p_max_attempts integer[], p_metadata text, p_webhook_url text, p_webhook_host text, p_not_before timestamp with time zone, p_policy text, p_required integer, p_deadline_seconds double precision, p_idempotency_key text, p_body_hash bytea) IS 'Store a task with its sub_tasks: created, or with the known task replayed (same key, same body) or conflict (same key, another body).';
 
 CREATE FUNCTION rvq.day_at(p_time timestamp with time zone) RETURNS integer
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -559,7 +594,8 @@ BEGIN
     PERFORM rvq.enter_gates(p_task_ids);
     v_runs := ARRAY(SELECT t.id + t.run FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids));
     PERFORM rvq.lock_sub_tasks(ARRAY(
-        SELECT s.id FROM unnest(p_task_ids) AS t(id) JOIN rvq.open_sub_tasks AS s ON s.id > t.id AND s.id < t.id + 16384));
+        SELECT s.id FROM rvq.open_tasks AS t JOIN rvq.open_sub_tasks AS s ON s.id > t.id AND s.id < t.id + 16384
+         WHERE t.id = ANY (p_task_ids)));
     v_open := ARRAY(SELECT t.id FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) AND t.id + t.run = ANY (v_runs)
                      ORDER BY t.id FOR UPDATE);
     IF cardinality(v_open) > 0 THEN
@@ -633,6 +669,7 @@ DECLARE
     v_id bigint;
     v_any boolean := false;
     v_gated bigint[];
+    v_gate integer;
 BEGIN
     FOREACH v_id IN ARRAY p_ids LOOP
         v_any := rvq.is_gated(v_id);
@@ -642,8 +679,8 @@ BEGIN
         RETURN '{}';
     END IF;
     v_gated := ARRAY(SELECT DISTINCT rvq.task_of(i) FROM unnest(p_ids) AS i WHERE rvq.is_gated(i) ORDER BY 1);
-    FOREACH v_id IN ARRAY v_gated LOOP
-        PERFORM pg_advisory_xact_lock(v_id);
+    FOR v_gate IN SELECT DISTINCT rvq.gate_of(i) FROM unnest(v_gated) AS i ORDER BY 1 LOOP
+        PERFORM pg_advisory_xact_lock(2, v_gate);
     END LOOP;
     RETURN v_gated;
 END $$;
@@ -968,7 +1005,8 @@ CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit inte
       LEFT JOIN LATERAL (SELECT * FROM rvq.outcomes AS c WHERE c.id = s.id AND (o.id IS NOT NULL OR c.status <> 'retrying')
                           ORDER BY c.attempt DESC, c.ended_at DESC LIMIT 1) AS l ON true
       CROSS JOIN LATERAL (SELECT CASE WHEN o.id IS NOT NULL THEN o.status::text ELSE l.status::text END AS status) AS v
-     WHERE s.id > greatest(p_after, p_task_id) AND s.id < p_task_id + 16384 AND (p_status IS NULL OR v.status = p_status)
+     WHERE s.id > greatest(p_after, p_task_id) AND s.id <= p_task_id | 16383 AND p_task_id & 16383 = 0
+       AND (p_status IS NULL OR v.status = p_status)
      ORDER BY s.id LIMIT p_limit
 $$;
 
@@ -1124,6 +1162,18 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.raise_claim_floors() IS 'Let claim start at the oldest queued sub_task of each queue; returns how many floors rose.';
+
+CREATE FUNCTION rvq.read_admission() RETURNS TABLE(refusal text, backlog bigint, transaction_age interval, dead_tuples bigint)
+    LANGUAGE sql STABLE
+    AS $$ SELECT a.refusal, a.backlog, a.transaction_age, a.dead_tuples FROM rvq.admission AS a $$;
+
+COMMENT ON FUNCTION rvq.read_admission() IS 'Why create refuses, or NULL, and what was measured last.';
+
+CREATE FUNCTION rvq.read_event(p_event_id bigint) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$ SELECT e.body FROM rvq.events AS e WHERE e.id = p_event_id $$;
+
+COMMENT ON FUNCTION rvq.read_event(p_event_id bigint) IS 'The body of an event, as it is signed and sent; NULL when unknown.';
 
 CREATE FUNCTION rvq.read_queue(p_queue text) RETURNS TABLE(paused boolean, scheduled bigint, queued bigint, claimed bigint)
     LANGUAGE sql STABLE
@@ -1284,7 +1334,7 @@ BEGIN
     SELECT string_agg(format('ONLY %s', c.oid::regclass), ', ') INTO v_tables
       FROM pg_class AS c
      WHERE c.relnamespace = 'rvq'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
-       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'queues');
+       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'queues', 'admission');
     FOR i IN 1 .. 1000 LOOP
         EXIT WHEN v_tables IS NULL;
         BEGIN
@@ -1531,7 +1581,7 @@ BEGIN
     FOREACH v_id IN ARRAY coalesce(v_stranded, '{}') LOOP
         PERFORM 1 FROM rvq.open_tasks AS t WHERE t.id = v_id FOR UPDATE;
         CONTINUE WHEN NOT FOUND OR EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id > v_id AND s.id < v_id + 16384);
-        PERFORM rvq.end_tasks(ARRAY[v_id], ARRAY[(SELECT coalesce(rvq.verdict(t.policy, t.required, 0, t.succeeded, t.failed), 'failed')
+        PERFORM rvq.end_tasks(ARRAY[v_id], ARRAY[(SELECT rvq.verdict(t.policy, t.required, 0, t.succeeded, t.total - t.succeeded)
                                                     FROM rvq.open_tasks AS t WHERE t.id = v_id)], '{}', '{}', false, rvq.clock());
         stranded := stranded + 1;
     END LOOP;
@@ -1622,6 +1672,28 @@ CREATE FUNCTION rvq.view_task(p_task rvq.tasks) RETURNS rvq.task_view
 $$;
 
 COMMENT ON FUNCTION rvq.view_task(p_task rvq.tasks) IS 'Where a task stands.';
+
+CREATE TABLE rvq.admission (
+    only_row boolean DEFAULT true NOT NULL,
+    max_backlog bigint DEFAULT 20000000 NOT NULL,
+    max_transaction_age interval DEFAULT '00:10:00'::interval NOT NULL,
+    max_dead_tuples bigint DEFAULT 5000000 NOT NULL,
+    checked_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL,
+    backlog bigint DEFAULT 0 NOT NULL,
+    transaction_age interval DEFAULT '00:00:00'::interval NOT NULL,
+    dead_tuples bigint DEFAULT 0 NOT NULL,
+    refusal text,
+    CONSTRAINT admission_only_row_check CHECK (only_row)
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE rvq.admission IS 'One row: the bounds (change them by UPDATE), what rvq.check_admission saw last, and why create refuses, if it does.';
+
+COMMENT ON COLUMN rvq.admission.max_backlog IS 'Sub_tasks queued or scheduled.';
+
+COMMENT ON COLUMN rvq.admission.max_transaction_age IS 'Of the oldest transaction that keeps vacuum from removing what is dead.';
+
+COMMENT ON COLUMN rvq.admission.max_dead_tuples IS 'In the tables of open work, as the statistics have it.';
 
 CREATE TABLE rvq.counter_deltas (
     queue text NOT NULL COLLATE pg_catalog."C",
@@ -1895,6 +1967,9 @@ CREATE TABLE rvq.webhook_hosts (
 WITH (fillfactor='50');
 
 COMMENT ON TABLE rvq.webhook_hosts IS 'Receivers by host: the breaker. While broken, its deliveries wait and spend no attempts.';
+
+ALTER TABLE ONLY rvq.admission
+    ADD CONSTRAINT admission_pkey PRIMARY KEY (only_row);
 
 ALTER TABLE ONLY rvq.counters
     ADD CONSTRAINT counters_pkey PRIMARY KEY (queue);
