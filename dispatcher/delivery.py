@@ -46,5 +46,7 @@ class Result:
 
     def without_answer(self) -> Result:
         """The same with nothing in it that came from outside: for one that the database won't take."""
-        bare = replace(self.attempt, detail="not recordable", addresses_refused=(), answer=b"")
+        bare = replace(
+            self.attempt, detail="not recordable", status_code=None, addresses_refused=(), answer=b""
+        )
         return replace(self, attempt=bare)

@@ -13,16 +13,14 @@ BEGIN
     PERFORM rvq.enter();
     FOR v_part IN SELECT * FROM rvq.list_expired_partitions(p_days) LOOP
         IF v_part.parent <> 'tasks' THEN
-            IF rvq.drop_partition(v_part.parent, v_part.day) THEN
-                RETURN 1;
-            END IF;
+            RETURN rvq.drop_partition(v_part.parent, v_part.day)::integer;
         ELSIF NOT rvq.day_is_open(v_part.day) THEN
             v_forgotten := rvq.forget_keys(v_part.day, 10000);
             IF v_forgotten > 0 THEN
                 RETURN v_forgotten;
-            ELSIF rvq.drop_day_of_tasks(v_part.day) THEN
-                RETURN 1;
             END IF;
+            -- One wait for a lock is enough for a call: others wait behind us.
+            RETURN rvq.drop_day_of_tasks(v_part.day)::integer;
         END IF;
     END LOOP;
     RETURN 0;

@@ -141,6 +141,39 @@ class Tasks:
         )
         return [row[0] for row in made]
 
+    def create(
+        self,
+        sub_tasks: int = 1,
+        url: str | None = None,
+        policy: str = "all",
+        not_before_seconds: float | None = None,
+        deadline_seconds: float | None = None,
+    ) -> int:
+        """A task with sub_tasks of one attempt each, none of them claimed; its id."""
+        made = self.value(
+            "SELECT c.task_id FROM rvq.create_task('default', array_fill('1'::text, ARRAY[%s]),"
+            " array_fill(1, ARRAY[%s]), NULL, %s, %s, rvq.clock() + make_interval(secs => %s), %s, NULL, %s,"
+            " NULL, NULL) AS c",
+            (
+                sub_tasks,
+                sub_tasks,
+                url,
+                url and url.split("/")[2],
+                not_before_seconds,
+                policy,
+                deadline_seconds,
+            ),
+        )
+        return int(made)
+
+    def fail_one(self) -> None:
+        """A worker claims a sub_task and reports a final failure."""
+        self.rows(
+            "SELECT rvq.complete_sub_tasks('w', ARRAY[c.id], ARRAY[c.lease_token], ARRAY[false],"
+            " ARRAY[NULL::text], ARRAY['{}'], ARRAY[false], ARRAY[NULL::float8])"
+            " FROM rvq.claim_sub_tasks('w', 1, 60, ARRAY['default']) AS c"
+        )
+
     def pending(self) -> int:
         return int(self.value("SELECT count(*) FROM rvq.due_deliveries"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import signal
+from collections.abc import Callable
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.dispatcher.rig import (
 )
 from tests.support.concurrency import wait_until
 from tests.support.database import Database
+from tests.support.server import VERSION
 
 
 def test_a_finished_task_is_told_with_a_signature_that_the_standards_library_accepts(
@@ -127,13 +129,21 @@ def test_failures_are_tried_again_on_the_schedule_until_the_tenth(own_cluster: C
             due_in = tasks.value("SELECT extract(epoch FROM due_at - rvq.clock()) FROM rvq.due_deliveries")
             assert wait * 0.8 - 5 < due_in <= wait * 1.2
             moved += float(due_in) + 1
+            # No answer is recorded while only some of the sessions have the new time.
+            receiver.hold.clear()
             own_cluster.move_clock(moved)
+            receiver.hold.set()
         tasks.wait_until_done()
     ledger = tasks.ledger(number)
     assert ledger[:-1] == [(n, "http_error", "pending") for n in range(1, 10)]
     assert ledger[-1] == (10, "http_error", "dead")
-    assert len({received.headers["webhook-signature"] for received in receiver.received}) > 1
     assert set(receiver.ids()) == {event_id(number)}
+
+
+def restarter(cluster: Cluster) -> Callable[[], None]:
+    """Starts the running server again, once it is stopped, on the port it has now."""
+    assert cluster.running is not None
+    return Cluster(cluster.folder, version=VERSION, port=cluster.running.port).start
 
 
 def was_tried(tasks: Tasks, number: int, times: int) -> bool:
@@ -177,10 +187,11 @@ def test_the_database_restarted_meanwhile_heals_and_nothing_is_lost(own_cluster:
         receiver.hold.clear()
         before = tasks.finish(receiver.url(), 20)
         wait_until(lambda: receiver.received, "the receiver holds requests")
+        restart = restarter(own_cluster)
         own_cluster.stop()
         receiver.hold.set()
         wait_until(lambda: "database:" in dispatcher.log, "it noticed")
-        own_cluster.start()
+        restart()
         tasks = Tasks(own_cluster.url("rvq"))
         after = tasks.finish(receiver.url(), 20)
         tasks.wait_until_done()

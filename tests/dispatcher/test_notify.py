@@ -1,0 +1,116 @@
+"""The service manager's protocol, on a real datagram socket."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dispatcher.notify import Notifier
+from tests.dispatcher.receiver import Receiver
+from tests.dispatcher.rig import Tasks, environment, running
+from tests.support.concurrency import wait_until
+from tests.support.database import Database
+
+
+class Manager:
+    """Plays systemd: what it was told, so far."""
+
+    def __init__(self, address: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(address)
+        self._socket.setblocking(False)
+        self._told: list[str] = []
+
+    def told(self) -> list[str]:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._told.append(self._socket.recv(4096).decode())
+        return self._told
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[Manager]:
+    manager = Manager(str(tmp_path / "notify"))
+    yield manager
+    manager.close()
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return str(tmp_path / "notify")
+
+
+def test_without_a_service_manager_nothing_happens() -> None:
+    notifier = Notifier({})
+    notifier.ready()
+    notifier.feed_watchdog()
+
+
+def test_each_notice_is_a_datagram(manager: Manager, address: str) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": address})
+    notifier.ready()
+    notifier.status("sending")
+    notifier.stopping()
+    assert manager.told() == ["READY=1", "STATUS=sending", "STOPPING=1"]
+
+
+def test_a_name_that_begins_with_at_is_in_the_abstract_name_space() -> None:
+    name = f"rvq-test-{os.getpid()}"
+    manager = Manager("\0" + name)
+    Notifier({"NOTIFY_SOCKET": "@" + name}).ready()
+    assert manager.told() == ["READY=1"]
+    manager.close()
+
+
+def test_the_watchdog_is_fed_only_when_the_unit_asks_for_it(manager: Manager, address: str) -> None:
+    Notifier({"NOTIFY_SOCKET": address}).feed_watchdog()
+    Notifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}).feed_watchdog()
+    assert manager.told() == []
+    notifier = Notifier(
+        {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": str(os.getpid())}
+    )
+    notifier.feed_watchdog()
+    notifier.feed_watchdog()
+    assert manager.told() == ["WATCHDOG=1"]
+
+
+def test_a_manager_that_is_gone_does_no_harm(address: str) -> None:
+    Notifier({"NOTIFY_SOCKET": address}).ready()
+
+
+def test_a_dispatcher_is_ready_then_feeds_the_watchdog_then_stops(
+    database: Database, manager: Manager, address: str
+) -> None:
+    environ = environment(database.url, NOTIFY_SOCKET=address, WATCHDOG_USEC="200000")
+    with running(environ) as dispatcher:
+        wait_until(lambda: manager.told().count("WATCHDOG=1") > 2, "the watchdog is fed")
+        assert dispatcher.stop() == 0
+    told = [notice for notice in manager.told() if not notice.startswith("STATUS=")]
+    assert told.count("READY=1") == told.count("STOPPING=1") == 1
+    assert told.index("READY=1") < told.index("STOPPING=1")
+    assert any(notice.startswith("STATUS=attempts ") for notice in manager.told()) or told[-1] == "STOPPING=1"
+
+
+def test_the_runtime_directory_gets_the_metrics(database: Database, tmp_path: Path) -> None:
+    tasks = Tasks(database.url)
+    file = tmp_path / "metrics.prom"
+    with (
+        Receiver() as receiver,
+        running(environment(database.url, receiver.host, RUNTIME_DIRECTORY=str(tmp_path))),
+    ):
+        tasks.finish(receiver.url(), 3)
+        tasks.wait_until_done()
+        wanted = 'rvq_delivery_attempts_total{outcome="delivered"} 3.0'
+        wait_until(lambda: file.exists() and wanted in file.read_text(), "the file tells of it")
+        text = file.read_text()
+    assert 'rvq_delivery_phase_seconds_count{phase="total"} 3.0' in text
+    assert "rvq_delivery_lag_seconds_count 3.0" in text
+    assert 'rvq_maintenance_last_success_timestamp_seconds{step="fold_counters"}' in text
