@@ -38,6 +38,8 @@ class Handler:
     """The shortest and the longest pause between claims while the queue is empty."""
     grace_seconds: ClassVar[float] = 20.0
     """How long running sub_tasks may go on after SIGTERM."""
+    flush_seconds: ClassVar[float] = 10.0
+    """How long delivering the last results may take after that."""
 
     def setup(self) -> None:
         """Once per instance, before the first `handle`. An exception here stops the worker."""
@@ -73,6 +75,7 @@ class Options:
     prefetch_seconds: float
     poll_seconds: tuple[float, float]
     grace_seconds: float
+    flush_seconds: float
 
     @classmethod
     def of(cls, handler: type[Handler], **overrides: Any) -> "Options":
@@ -107,6 +110,7 @@ def _option_problems(options: Options) -> list[str]:
         "prefetch_seconds must be at least 0": options.prefetch_seconds >= 0,
         "poll_seconds must be (shortest, longest), more than 0": 0 < shortest <= longest,
         "grace_seconds must be at least 0": options.grace_seconds >= 0,
+        "flush_seconds must be at least 0": options.flush_seconds >= 0,
     }
     return [problem for problem, holds in checks.items() if not holds]
 

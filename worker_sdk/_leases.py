@@ -155,8 +155,13 @@ class Leases:
             self._changed.notify_all()
 
     def wait_until_none_runs(self, seconds: float) -> bool:
+        """Whether it came to that in time."""
+        ends_at = time.monotonic() + seconds
         with self._changed:
-            return self._changed.wait_for(self._none_runs, seconds)
+            while not self._none_runs() and (left := ends_at - time.monotonic()) > 0:
+                # In short waits: the main thread may be here, and sees signals only between them.
+                self._changed.wait(min(left, 0.1))
+            return self._none_runs()
 
     def wait_for_change(self, seconds: float) -> None:
         with self._changed:

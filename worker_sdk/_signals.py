@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import socket
+import time
 from types import FrameType, TracebackType
 
 STOPPING = (signal.SIGTERM, signal.SIGINT)
@@ -13,27 +14,40 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 class StopRequest:
     """Set by the first signal or by `set()`; a second signal ends the process at once.
 
-    A socket pair rather than an Event: a signal handler runs between any two bytecodes of the main
-    thread, also while that thread holds the Event's own lock.
+    A socket pair rather than an Event, for two reasons. A Python signal handler runs between any two
+    bytecodes of the main thread, also while that thread holds the Event's own lock. And it does not run
+    while the main thread waits in the kernel, when the signal came just before the wait began or went to
+    another thread: only the byte that the C handler writes (`set_wakeup_fd`) ends that wait.
     """
 
     def __init__(self) -> None:
         self._near, self._far = socket.socketpair()
         self._far.setblocking(False)
         self._pid = os.getpid()
+        self._set = False
         self._signals = 0
+        self._previous_fd = -1
         self._previous: dict[int, object] = {}
 
     def set(self) -> None:
+        self._set = True
         with contextlib.suppress(OSError):  # full: it was set long ago
             self._far.send(b"x")
 
     def wait(self, seconds: float | None = None) -> bool:
         """Whether it was set in time; stays set."""
-        return bool(select.select([self._near], [], [], seconds)[0])
+        ends_at = None if seconds is None else time.monotonic() + seconds
+        while not self._set:
+            left = None if ends_at is None else max(0.0, ends_at - time.monotonic())
+            if not select.select([self._near], [], [], left)[0]:
+                break
+            # Only a wake-up: a process forked by a handler writes to the same socket.
+            self._near.recv(4096)
+        return self._set
 
     def __enter__(self) -> "StopRequest":
         """Listen to signals. Main thread only."""
+        self._previous_fd = signal.set_wakeup_fd(self._far.fileno(), warn_on_full_buffer=False)
         for number in STOPPING:
             self._previous[number] = signal.signal(number, self._on_signal)
         return self
@@ -41,6 +55,7 @@ class StopRequest:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        signal.set_wakeup_fd(self._previous_fd)
         for number, previous in self._previous.items():
             signal.signal(number, previous)  # type: ignore[arg-type]  # what signal.signal itself returned
 

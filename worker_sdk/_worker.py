@@ -23,7 +23,7 @@ from ._transport import HTTPTransport, Transport
 
 logger = logging.getLogger("worker_sdk")
 
-FLUSH_SECONDS = 10.0  # for delivering the last results after the grace
+JOIN_SECONDS = 10.0  # for a request under way to end
 OBEY_SECONDS = 1.0  # for handlers to notice that the grace is over
 
 
@@ -86,11 +86,11 @@ class Worker:
         self._claiming.stop()
         finished = self._leases.wait_until_none_runs(self.options.grace_seconds) or self._cut_short()
         # A claim that was under way may still have brought some; the claimer releases them as it ends.
-        self._claiming.join(FLUSH_SECONDS)
+        self._claiming.join(JOIN_SECONDS)
         delivered = self._flush()
         for loop in (self._completing, self._beating):
             loop.stop()
-            loop.join(FLUSH_SECONDS)
+            loop.join(JOIN_SECONDS)
         torn_down = not finished or self._tear_down()
         self._transport.close()
         logger.info("worker %s stopped after %.1f s", self.id, time.monotonic() - started_at)
@@ -170,7 +170,7 @@ class Worker:
 
     def _flush(self) -> bool:
         """Wait until every result is delivered. Whether that worked."""
-        give_up_at = time.monotonic() + FLUSH_SECONDS
+        give_up_at = time.monotonic() + self.options.flush_seconds
         while self._completer.backlog and time.monotonic() < give_up_at:
             self._leases.wait_for_change(0.1)
         if self._completer.backlog:

@@ -74,6 +74,7 @@ def test_an_odd_token_is_refused_and_not_shown(token: str) -> None:
         ("poll_seconds", (0, 1)),
         ("poll_seconds", (2, 1)),
         ("grace_seconds", -1),
+        ("flush_seconds", -1),
     ],
 )
 def test_an_option_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
