@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support.source import PACKAGES, ROOT, python_files, relative, tree
 
-CODE_LINES, TEST_LINES, SQL_LINES, FUNCTION_LINES = 260, 400, 90, 40
+CODE_LINES, TEST_LINES, SQL_LINES, FUNCTION_LINES = 260, 400, 90, 45
 # The glossary has task and sub_task; the names that other systems use for them would mean a third thing.
 FORBIDDEN = re.compile(r"\b([Jj]obs?|[Ss]ubtasks?|[Ss]ub[- ][Tt]asks?)\b")
 # Where other systems are talked about in their own words.
