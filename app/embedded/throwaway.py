@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from app.embedded.account import server_account
 from app.embedded.cluster import Cluster, Setting
 from app.embedded.installs import DEFAULT_VERSION
 
@@ -26,7 +27,7 @@ def throwaway_cluster(
     *, version: int | str | Path = DEFAULT_VERSION, settings: Mapping[str, Setting] | None = None
 ) -> Iterator[Cluster]:
     """A started cluster in a temporary folder; stopped and deleted at the end, even if we are killed."""
-    folder = Path(tempfile.mkdtemp(prefix="rvq-pg-"))
+    folder = Path(tempfile.mkdtemp(prefix="rvq-pg-", dir=_place()))
     folder.chmod(0o755)
     cluster = Cluster(folder / "cluster", version=version, settings={**FAST_AND_UNSAFE, **(settings or {})})
     guard = _guard(cluster)
@@ -37,6 +38,12 @@ def throwaway_cluster(
         cluster.stop(deadline_seconds=5)
         shutil.rmtree(folder, ignore_errors=True)
         guard.communicate()
+
+
+def _place() -> str | None:
+    """A folder for temporary files that the server's account can enter: root's own may be private."""
+    places = (tempfile.gettempdir(), "/tmp", "/var/tmp")
+    return next((place for place in places if server_account().can_enter(Path(place))), None)
 
 
 def _guard(cluster: Cluster) -> subprocess.Popen[bytes]:
