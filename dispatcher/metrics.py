@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, write_to_textfile
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, write_to_textfile
 
 from dispatcher.attempt import Phases
 from dispatcher.delivery import Result
@@ -104,6 +104,19 @@ class Metrics:
         self._shown[gauge] = set(values)
 
 
+class Labelled:
+    """The figures with the dispatcher's name, since one collector reads the files of several."""
+
+    def __init__(self, registry: CollectorRegistry, name: str) -> None:
+        self._registry = registry
+        self._label = {"dispatcher": name}
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [s._replace(labels={**s.labels, **self._label}) for s in metric.samples]
+            yield metric
+
+
 class Reporter:
     """`step` writes the file (if there is a folder for it) and, once a minute, a line to the log."""
 
@@ -111,12 +124,13 @@ class Reporter:
         self._metrics = metrics
         self._flights = flights
         self._file = folder / "metrics.prom" if folder else None
+        self._named = Labelled(metrics.registry, folder.name if folder else "")
         self._logged = time.monotonic()
 
     def step(self) -> float:
         self._metrics.set_by_label(self._metrics.in_flight, self._flights.by_host())
         if self._file:
-            write_to_textfile(str(self._file), self._metrics.registry)
+            write_to_textfile(str(self._file), self._named)
         if time.monotonic() - self._logged >= LOG_EVERY:
             self._logged = time.monotonic()
             log.info("so far", extra=self.sums())
