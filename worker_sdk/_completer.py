@@ -19,6 +19,7 @@ logger = logging.getLogger("worker_sdk")
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 MAX_BACKLOG = 2 * MAX_BATCH  # outcomes not delivered yet before claiming pauses
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
+INVALID = "it is invalid (over 1 MiB, nested too deep, or with text that cannot be stored)"
 LINGER_SECONDS = 0.005  # how long the first outcome of a batch waits for company
 CRASHES_TO_SPLIT = 3
 CRASHES_TO_REFUSE = 10
@@ -172,7 +173,7 @@ class Completer:
 
     def _settle(self, report: Report, outcome: str) -> None:
         if outcome == "invalid":
-            self._refuse(report, "it is invalid", retryable=False)
+            self._refuse(report, INVALID, retryable=False)
             return
         if outcome in ("stale", "unknown"):
             logger.warning(

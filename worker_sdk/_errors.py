@@ -14,9 +14,10 @@ RVQError
     └── Cancelled           stopped on request: RVQ cancelled it, the lease is lost, or the worker stops
 """
 
-import math
 from collections.abc import Sequence
 from datetime import timedelta
+
+MAX_RETRY_AFTER = 7 * 24 * 3600
 
 
 class RVQError(Exception):
@@ -95,10 +96,10 @@ class Cancelled(Ending):
 
 
 def _seconds(after: float | timedelta | None) -> float | None:
-    """Seconds, finite and not negative. Raises ValueError."""
+    """Raises ValueError unless it is from 0 seconds to RVQ's limit."""
     if after is None:
         return None
     seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
-    if not math.isfinite(seconds) or seconds < 0:
-        raise ValueError(f"after must be a finite number of seconds, not negative: {after!r}")
+    if not 0 <= seconds <= MAX_RETRY_AFTER:
+        raise ValueError(f"after must be from 0 seconds to {MAX_RETRY_AFTER} (7 days): {after!r}")
     return seconds

@@ -11,6 +11,7 @@ from ._errors import ConfigurationError
 from ._sub_task import SubTask
 
 QUEUE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
+MAX_QUEUES = 64
 
 
 class Handler:
@@ -102,6 +103,7 @@ def _option_problems(options: Options) -> list[str]:
     shortest, longest = options.poll_seconds
     checks = {
         f"queues must be names like {QUEUE.pattern}": all(QUEUE.fullmatch(queue) for queue in options.queues),
+        f"queues must be at most {MAX_QUEUES}": len(options.queues) <= MAX_QUEUES,
         "concurrency must be a whole number, at least 1": _is_count(options.concurrency, 1),
         'executor must be "thread" or "process"': options.executor in ("thread", "process"),
         "lease_seconds must be a whole number from 1 to 3600": _is_count(options.lease_seconds, 1, 3600),

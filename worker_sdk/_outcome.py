@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 MAX_MESSAGE = 2_000  # characters
 MAX_TRACEBACK = 8_000  # characters, its end: that is where the cause stands
-# Under the API's limit on a whole body, so that a lone result always fits into a request.
-MAX_RESULT_BYTES = 15 * 1024 * 1024
+MAX_RESULT_BYTES = 1024 * 1024  # RVQ's own limit, told here in plain words
+MAX_DETAILS_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,12 @@ def _details(error: Fail) -> bytes | None:
     if error.details is None:
         return None
     try:
-        return _json.encode(error.details)
+        details = _json.encode(error.details)
+        if len(details) > MAX_DETAILS_BYTES:
+            raise ValueError(f"{len(details)} bytes, at most {MAX_DETAILS_BYTES}")
+        return details
     except Exception as cause:  # the failure itself matters more than its details
-        return _json.encode(f"details are not JSON: {_storable(_text(cause))}")
+        return _json.encode(f"the details cannot be reported: {_storable(_text(cause))}")
 
 
 def _text(error: BaseException) -> str:

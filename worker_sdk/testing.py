@@ -14,7 +14,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import _json
@@ -97,8 +97,8 @@ class FakeSubTask:
     lease_token: str | None = None
     lease_expires: float = 0.0
     worker_id: str | None = None
-    reported: str | None = None
-    """The lease token whose outcome counted last."""
+    reported: set[str] = field(default_factory=set)
+    """The lease tokens whose outcome is known."""
     result_bytes: bytes | None = None
     error: dict[str, Any] | None = None
 
@@ -186,11 +186,12 @@ class FakeRVQ:
         sub_task, token = self._sub_tasks.get(json.loads(item["id"])), json.loads(item["lease_token"])
         if sub_task is None:
             return "unknown"
-        if sub_task.reported == token:
+        if token in sub_task.reported:
             return "duplicate"
         if sub_task.lease_token != token or sub_task.status not in ("claimed", "queued"):
             return "stale"
-        sub_task.reported, sub_task.lease_token = token, None
+        sub_task.reported.add(token)
+        sub_task.lease_token = None
         if json.loads(item["status"]) == "succeeded":
             sub_task.status, sub_task.result_bytes = "succeeded", item.get("result", b"null")
             return "succeeded"

@@ -19,7 +19,9 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
-STYLES = st.sampled_from([{}, {"indent": 3}, {"separators": (",", ":")}, {"ensure_ascii": False}])
+STYLES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{}, {"indent": 3}, {"separators": (",", ":")}, {"ensure_ascii": False}]
+)
 TRICKY = [
     "1.10", "1e2", "-0", "-0.0", "9007199254740993", "1E+400", '"\\u0000"', '"\\ud800"', '{"a":1,"a":2}',
     '"]},{\\"\\\\"', "[[]]", "{}", "[]", '""', '{"}": "{"}', '"\\\\"', '"é\U0001f600"', "true", "null",

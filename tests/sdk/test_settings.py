@@ -62,6 +62,7 @@ def test_an_odd_token_is_refused_and_not_shown(token: str) -> None:
     [
         ("queues", ("Upper",)),
         ("queues", ("",)),
+        ("queues", ("a",) * 65),
         ("concurrency", 0),
         ("concurrency", True),
         ("concurrency", 1.5),
