@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -54,7 +55,7 @@ class Process:
                 start_new_session=True,
                 pass_fds=pass_fds,
             )
-        self._guard = _guard(self._child.pid)
+        self._guard = _guard(self._child.pid, self._notifications.folder if self._notifications else "")
 
     @property
     def pid(self) -> int:
@@ -118,32 +119,43 @@ class Process:
 
 
 class _NotifySocket:
-    """Our end of systemd's readiness protocol: datagrams of NAME=VALUE lines."""
+    """Our end of systemd's readiness protocol: datagrams of NAME=VALUE lines.
+
+    A thread takes them to the end, since a process that reports its status for days must not find the
+    socket full.
+    """
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="rvq-")
-        self.path = f"{self._folder.name}/notify"
+        self.folder = tempfile.mkdtemp(prefix="rvq-notify-")
+        self.path = f"{self.folder}/socket"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(self.path)
-        self._socket.setblocking(False)
-        self._ready = False
+        self._ready = threading.Event()
+        threading.Thread(target=self._take, name="notify", daemon=True).start()
 
     def is_ready(self) -> bool:
-        with contextlib.suppress(BlockingIOError):
-            while not self._ready:
-                self._ready = b"READY=1" in self._socket.recv(4096).split(b"\n")
-        return self._ready
+        return self._ready.is_set()
 
     def close(self) -> None:
-        self._socket.close()
-        self._folder.cleanup()
+        """Ends the thread; the guard deletes the folder."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _take(self) -> None:
+        with self._socket:
+            while datagram := self._socket.recv(4096):
+                if b"READY=1" in datagram.split(b"\n"):
+                    self._ready.set()
 
 
-def _guard(group: int) -> subprocess.Popen[bytes]:
-    """A process that stops the group when our end of its pipe closes unsaid, as it does when we die."""
-    script = 'read _ || kill -s TERM -- "-$1"'
+def _guard(group: int, folder: str) -> subprocess.Popen[bytes]:
+    """A process that stops the group when our end of its pipe closes unsaid, as it does when we die.
+
+    In any case it deletes `folder`, if there is one.
+    """
+    script = 'read _ || kill -s TERM -- "-$1"; test -z "$2" || rm -rf "$2"'
     return subprocess.Popen(
-        ["/bin/sh", "-c", script, "sh", str(group)],
+        ["/bin/sh", "-c", script, "sh", str(group), folder],
         stdin=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,

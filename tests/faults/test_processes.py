@@ -24,6 +24,9 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
     out.connect(os.environ["NOTIFY_SOCKET"])
     out.send(b"STATUS=warming")
     out.send(b"STATUS=warm\\nREADY=1")
+    for _ in range(1000):  # blocks for good when nobody takes them
+        out.send(b"STATUS=busy")
+print("said all", flush=True)
 signal.pause()
 """
 DEAF_WITH_A_CHILD = """
@@ -62,6 +65,7 @@ def printed(process: Process) -> str:
 def test_a_child_that_says_ready_is_waited_for_and_stopped_with_its_own_status(start: Start) -> None:
     process = start(READY_THEN_WAIT, notify=True)
     process.wait_until_notified(30)
+    assert printed(process) == "said all"
     assert process.returncode is None
     assert process.stop() == 7
     assert process.returncode == 7
