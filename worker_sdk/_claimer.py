@@ -69,7 +69,7 @@ class Claimer:
         self._release(self._leases.take_ready(float("inf")))
 
     def _room(self) -> int:
-        """How many could start within `prefetch_seconds`. None while results cannot be delivered."""
+        """How many could start within `prefetch_seconds`; 0 while results cannot be delivered."""
         if self._completer.clogged:
             return 0
         counts = self._leases.counts()

@@ -1,3 +1,5 @@
+"""The rigs of the SDK's tests: a real socket, or loops stepped by hand."""
+
 from collections.abc import Iterator
 
 import pytest
