@@ -5,6 +5,11 @@ RETURNS TABLE (id bigint, status text, host text, url text, attempts integer, ne
                last_status_code integer, last_attempt_at timestamptz)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = 'force_custom_plan'
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
 AS $$
 BEGIN
     RETURN QUERY EXECUTE format(

@@ -3,6 +3,11 @@ CREATE OR REPLACE FUNCTION rvq.list_deliveries_of_task(p_task_id bigint)
 RETURNS TABLE (delivery_id bigint, status text, url text, event_status text, created_at timestamptz, next_attempt_at timestamptz,
                attempt integer, started_at timestamptz, ended_at timestamptz, outcome text, status_code integer, detail text, answer bytea)
 LANGUAGE sql STABLE
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
 AS $$
     SELECT e.id, CASE WHEN d.id IS NOT NULL THEN 'pending' ELSE l.status::text END, coalesce(d.url, t.webhook_url), e.status::text,
            e.occurred_at, d.due_at, a.attempt::integer, a.started_at, a.ended_at, a.outcome, a.status_code::integer, a.detail, a.answer

@@ -4,6 +4,11 @@ CREATE OR REPLACE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p
 RETURNS TABLE (id bigint, status text, attempt integer, max_attempts integer, payload text, result text, error text,
                queued_at timestamptz, finished_at timestamptz, worker_id text)
 LANGUAGE sql STABLE
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
 AS $$
     SELECT s.id, v.status, coalesce(o.attempt, l.attempt)::integer, coalesce(o.max_attempts, s.max_attempts)::integer, s.payload,
            CASE WHEN o.id IS NULL THEN l.result END, l.error, s.queued_at,

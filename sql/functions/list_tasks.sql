@@ -4,6 +4,11 @@
 CREATE OR REPLACE FUNCTION rvq.list_tasks(p_status text, p_limit integer, p_before bigint) RETURNS SETOF rvq.task_view
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = 'force_custom_plan'
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
 AS $$
 BEGIN
     IF p_status IS NULL THEN

@@ -3,6 +3,11 @@
 -- Callers: app/partner/store.py, app/admin/store.py
 CREATE OR REPLACE FUNCTION rvq.stats() RETURNS text
 LANGUAGE sql STABLE
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
 AS $$
     WITH counter AS MATERIALIZED (SELECT * FROM rvq.current_counters),
     total AS (
