@@ -6,9 +6,12 @@ STAMP := $(VENV)/.installed
 SDK := $(wildcard worker_sdk/setup.cfg worker_sdk/pyproject.toml)
 TESTS ?=
 WORKERS ?= 4
+RATE ?= 500
+GATE ?=
+BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format schema demo up clean
+.PHONY: help install test lint format schema demo up bench-core gate gate-search clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -44,6 +47,15 @@ demo: install ## the whole path on this machine, from POST to verified webhook
 
 up: install ## a local stack that stays, until Ctrl-C
 	$(BIN)/rvq up
+
+bench-core: install ## the SQL functions alone, by pgbench: about an hour; BENCH="--size 0.01" for a taste
+	$(BIN)/python -m bench.core $(BENCH)
+
+gate: install ## load on a whole RVQ here, PASS or FAIL; RATE=500 ticks a second; GATE="--warmup 10" for more options
+	$(BIN)/python -m bench.gate --rate $(RATE) $(GATE)
+
+gate-search: install ## the highest rate that passes the gate on this machine
+	$(BIN)/python -m bench.gate --search $(GATE)
 
 clean: ## remove what install and the tests made
 	rm -rf $(VENV) *.egg-info worker_sdk/*.egg-info build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -54,8 +54,8 @@ def _steady(question: str, beds: dict[str, Bed], size: Size) -> Finding:
         plots={"latency": _latency_plot(question, samples)},
         notes=[
             f"{CLIENTS} connections; every second transaction of each creates a task of {LIMIT}, the"
-            f" others claim {LIMIT} and complete them. Latencies are of claim and complete together, CPU and WAL"
-            " of all."
+            f" others claim {LIMIT} and complete them. Latencies are of claim and complete"
+            " together, CPU and WAL of all."
         ],
     )
 

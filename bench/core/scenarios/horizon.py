@@ -42,8 +42,8 @@ def horizon(cluster: Cluster, size: Size) -> Finding:
         plots={"timeline": _timeline(before, pinned, after)},
         notes=[
             f"{CLIENTS} connections without a pause, like `history`; slices of "
-            f"{size.seconds(SLICE_SECONDS):g} s, {len(pinned)} of them pinned. The claim floor is raised every"
-            " second, as by maintenance."
+            f"{size.seconds(SLICE_SECONDS):g} s, {len(pinned)} of them pinned. The claim floor is raised"
+            " every second, as by maintenance."
         ],
     )
 

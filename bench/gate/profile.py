@@ -1,0 +1,100 @@
+"""What load is put on and which budgets hold: a profile file, with overrides from the command line."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+DEFAULT = Path(__file__).resolve().parent.parent / "profiles" / "default.toml"
+
+
+class ProfileError(Exception):
+    """A profile or an override that makes no sense; the text says which value."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """Seconds for times, bytes for sizes, ticks a second for `rate`."""
+
+    rate: float
+    warmup: float
+    duration: float
+    sub_tasks: int
+    claim_limit: int
+    in_flight: int
+    timeout: float
+    drain: float
+    payload_bytes: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """The most of each figure, and the least `reached_share` of the requested rate."""
+
+    http_p99_ms: float
+    webhook_lag_p99_ms: float
+    reached_share: float
+    errors: int
+    shed: int
+    invalid_signatures: int
+    lost_webhooks: int
+    duplicate_webhooks: int
+    generator_late_p99_ms: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    load: Load
+    budgets: Budgets
+
+
+T = TypeVar("T", Load, Budgets)
+
+
+def read_profile(
+    file: Path = DEFAULT, load: Mapping[str, Any] | None = None, budgets: Mapping[str, Any] | None = None
+) -> Profile:
+    """The file's profile with these values replaced (None leaves one as it is). Raises ProfileError."""
+    try:
+        document = tomllib.loads(file.read_text())
+        low, high = document["load"]["payload_bytes"]
+        read = Profile(
+            Load(**{**document["load"], "payload_bytes": (int(low), int(high))}),
+            Budgets(**document["budgets"]),
+        )
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ProfileError(f"{file}: {error!r}") from error
+    return _checked(Profile(_override(read.load, load or {}), _override(read.budgets, budgets or {})))
+
+
+def parse_budgets(texts: list[str]) -> dict[str, float]:
+    """`name=value` texts. Raises ProfileError."""
+    known = {field.name for field in fields(Budgets)}
+    parsed = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name not in known:
+            raise ProfileError(f"no such budget: {name}; there are {', '.join(sorted(known))}")
+        try:
+            parsed[name] = float(value)
+        except ValueError:
+            raise ProfileError(f"budget {name}: {value!r} is not a number") from None
+    return parsed
+
+
+def _override(values: T, changes: Mapping[str, Any]) -> T:
+    return replace(values, **{name: value for name, value in changes.items() if value is not None})
+
+
+def _checked(profile: Profile) -> Profile:
+    load = profile.load
+    if not (load.rate > 0 and load.duration > 0 and load.warmup >= 0):
+        raise ProfileError("rate and duration must be above 0, warmup not below")
+    if not (1 <= load.sub_tasks <= 10_000 and 1 <= load.claim_limit <= 1_000):
+        raise ProfileError("sub_tasks must be 1 to 10 000, claim_limit 1 to 1 000")
+    if not 16 <= load.payload_bytes[0] <= load.payload_bytes[1] <= 262_144:
+        raise ProfileError("payload_bytes must be two sizes between 16 and 262 144, the smaller first")
+    return profile

@@ -1,0 +1,79 @@
+"""One run of the load, inside locust: warm-up, window, drain, verdict."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+
+from bench.gate import bodies
+from bench.gate.measured import Measured, stream_figures, webhook_figures
+from bench.gate.profile import Profile
+from bench.gate.stream import Stream
+from bench.gate.target import Target
+from bench.gate.users import KINDS, StreamUser, Work
+
+POLL_SECONDS = 0.1
+# Until the users are there.
+HEAD_START_SECONDS = 1.0
+
+
+class Run:
+    """`sleep` is gevent's. Times of ticks are of time.perf_counter(), those of webhooks are Unix seconds."""
+
+    def __init__(self, profile: Profile, target: Target, sleep: Callable[[float], object]) -> None:
+        load = profile.load
+        self.profile = profile
+        self.target = target
+        self._sleep = sleep
+        self._wall = time.time() - time.perf_counter()
+        start = time.perf_counter() + HEAD_START_SECONDS
+        self.window = (start + load.warmup, start + load.warmup + load.duration)
+        ends = {"create": self.window[1], "claim": float("inf"), "complete": float("inf")}
+        self.streams = {name: Stream(name, load.rate, load.in_flight, start, ends[name]) for name in KINDS}
+        self.work = Work(
+            bodies.create_bodies(load.sub_tasks, load.payload_bytes, target.webhook_url),
+            itertools.cycle(bodies.documents(load.payload_bytes, seed=2)),
+        )
+
+    @property
+    def wall_window(self) -> tuple[float, float]:
+        return self.window[0] + self._wall, self.window[1] + self._wall
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes at most."""
+        load = self.profile.load
+        return HEAD_START_SECONDS + load.warmup + load.duration + load.drain
+
+    def user(self, stream_name: str, number: int) -> StreamUser:
+        kind = KINDS[stream_name]
+        name = f"gate-{stream_name}-{number}"
+        return kind(self.streams[stream_name], self.work, self.target, self.profile.load, name, self._sleep)
+
+    def measure(self) -> None:
+        """Wait through warm-up and window, then until all that was created has come back, or time is up."""
+        self._until(self.window[0])
+        self.target.reset_receiver(self.wall_window[0])
+        self._until(self.window[1])
+        give_up = self.window[1] + self.profile.load.drain
+        while time.perf_counter() < give_up and not self._all_came_back():
+            self._sleep(POLL_SECONDS)
+        for stream in self.streams.values():
+            stream.stop()
+            stream.close()
+
+    def result(self, exceptions: Sequence[str]) -> Measured:
+        low, high = self.window
+        created = [task_id for task_id, due in self.work.created.items() if low <= due < high]
+        return Measured(
+            {name: stream_figures(stream, self.window) for name, stream in self.streams.items()},
+            webhook_figures(self.target.report(), created, self.wall_window),
+            exceptions,
+        )
+
+    def _until(self, moment: float) -> None:
+        self._sleep(max(0.0, moment - time.perf_counter()))
+
+    def _all_came_back(self) -> bool:
+        return self.target.webhooks_in_all() >= len(self.work.created)
