@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import socket
 import threading
@@ -13,6 +14,7 @@ import psycopg2
 import pytest
 
 from app.db import (
+    OVERDUE_SECONDS,
     Connection,
     DatabaseUnavailable,
     Pool,
@@ -23,6 +25,9 @@ from app.db import (
 )
 from app.embedded import Cluster
 from tests.support.concurrency import background, wait_until, wait_until_blocked
+
+# One server serves several test processes.
+OURS = "application_name = 'rvq-pool-test' AND datname = current_database()"
 
 
 def make_pool(url: str, size: int = 2, **options: float) -> Pool:
@@ -50,8 +55,7 @@ def ask(connection: Connection, statement: str) -> list[tuple[object, ...]]:
 
 
 def backends(observer: Connection) -> list[object]:
-    statement = "SELECT pid FROM pg_stat_activity WHERE application_name = 'rvq-pool-test' ORDER BY pid"
-    return [row[0] for row in ask(observer, statement)]
+    return [row[0] for row in ask(observer, f"SELECT pid FROM pg_stat_activity WHERE {OURS} ORDER BY pid")]
 
 
 def unused_port() -> int:
@@ -173,7 +177,7 @@ def test_a_connection_left_in_a_transaction_never_comes_back(pool: Pool, observe
     with pool.connection() as one, pool.connection() as two:
         assert one.autocommit
         assert two.autocommit
-        states = "SELECT state FROM pg_stat_activity WHERE application_name = 'rvq-pool-test'"
+        states = f"SELECT state FROM pg_stat_activity WHERE {OURS}"
         assert {row[0] for row in ask(observer, states)} == {"idle"}
     assert len(backends(observer)) == 2
     assert not set(before) <= set(backends(observer))
@@ -184,11 +188,7 @@ def test_connections_that_the_server_ended_are_replaced_before_anything_is_sent(
 ) -> None:
     ask(observer, "CREATE TABLE marks (n int)")
     before = backends(observer)
-    ask(
-        observer,
-        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
-        " WHERE application_name = 'rvq-pool-test'",
-    )
+    ask(observer, f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE {OURS}")
     for _ in range(4):
         pool.rows("INSERT INTO marks VALUES (1)")
     assert ask(observer, "SELECT count(*) FROM marks") == [(4,)]
@@ -274,23 +274,37 @@ def test_a_database_that_is_away_is_asked_rarely_and_calls_in_between_fail_at_on
     assert pool.in_use == 0
 
 
-def test_a_call_that_a_frozen_server_never_answers_is_cut_off(
-    own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("app.db.LOOK_SECONDS", 0.01)
-    monkeypatch.setattr("app.db.OVERDUE_SECONDS", 0.1)
-    pool = make_pool(own_cluster.url("rvq"), 1, statement_timeout_ms=1)
+def test_a_call_that_a_frozen_server_never_answers_can_be_cut_off(own_cluster: Cluster) -> None:
+    pool = make_pool(own_cluster.url("rvq"), 1)
     pool.open()
     with pool.connection() as connection:
         backend = connection.info.backend_pid
     os.kill(backend, signal.SIGSTOP)
     try:
-        with pytest.raises(DatabaseUnavailable):
-            pool.rows("SELECT 1")
+        with background(pool.rows, "SELECT 1") as answer:
+            wait_until(lambda: pool.cut_off_overdue(0), "the call is cut off")
+            with pytest.raises(DatabaseUnavailable):
+                answer.result(30)
     finally:
         os.kill(backend, signal.SIGCONT)
     assert pool.value("SELECT 1") == 1
     pool.close()
+
+
+def test_an_open_pool_looks_for_calls_that_outlived_their_timeout_until_it_is_closed(
+    empty_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.db.LOOK_SECONDS", 0.001)
+    looks: queue.Queue[float] = queue.Queue()
+    monkeypatch.setattr(Pool, "cut_off_overdue", lambda _, limit_seconds: looks.put(limit_seconds))
+    before = set(threading.enumerate())
+    pool = make_pool(empty_database, 1, statement_timeout_ms=2000)
+    pool.open()
+    assert {looks.get(timeout=30) for _ in range(3)} == {2 + OVERDUE_SECONDS}
+    (watcher,) = set(threading.enumerate()) - before
+    pool.close()
+    watcher.join(30)
+    assert not watcher.is_alive()
 
 
 def test_only_calls_over_the_limit_are_cut_off(pool: Pool) -> None:

@@ -122,7 +122,8 @@ def test_another_process_that_migrates_is_waited_for_however_long_it_takes(
     column(observer, f"BEGIN; SELECT pg_advisory_xact_lock({LOCK})")
     blocked = (
         "SELECT pid FROM pg_stat_activity"
-        " WHERE application_name = 'rvq-migrate' AND cardinality(pg_blocking_pids(pid)) > 0"
+        " WHERE datname = current_database() AND application_name = 'rvq-migrate'"
+        " AND cardinality(pg_blocking_pids(pid)) > 0"
     )
     with (
         contextlib.closing(connect(empty_database, "rvq-third")) as third,
