@@ -123,8 +123,13 @@ class Daemon:
             self._claiming.release([delivery])
             return
         started = time.monotonic()
-        attempt = self._sender.send(delivery.event_id, delivery.url, delivery.body)
-        result = Result(delivery, attempt, decide(attempt, delivery.tries, random.random()), started)
+        try:
+            attempt = self._sender.send(delivery.event_id, delivery.url, delivery.body)
+            decision = decide(attempt, delivery.tries, random.random())
+        except BaseException:
+            self._flights.cancel([delivery])
+            raise
+        result = Result(delivery, attempt, decision, started)
         self._flights.end(result)
         self._settling.put(result)
         if self._claiming.wants_room():

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dispatcher.daemon import Daemon
+from dispatcher.delivery import Delivery
 from dispatcher.notify import Notifier
 from tests.dispatcher.receiver import Receiver
-from tests.dispatcher.rig import Tasks, environment, running
+from tests.dispatcher.rig import Tasks, environment, running, settings
 from tests.support.concurrency import wait_until
 from tests.support.database import Database
 
@@ -97,6 +100,26 @@ def test_a_dispatcher_is_ready_then_feeds_the_watchdog_then_stops(
     assert told.count("READY=1") == told.count("STOPPING=1") == 1
     assert told.index("READY=1") < told.index("STOPPING=1")
     assert any(notice.startswith("STATUS=attempts ") for notice in manager.told()) or told[-1] == "STOPPING=1"
+
+
+def test_the_watchdog_goes_hungry_while_a_delivery_outlives_its_lease(
+    database: Database, manager: Manager, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000"})
+    daemon = Daemon(settings(database.url), notifier)
+    stuck = Delivery(1, 1, 1, "http://one.test/", "one.test", b"{}", "", 0.0, 0.0)
+    daemon._flights.begin([stuck])
+    now = time.monotonic()
+    monkeypatch.setattr("dispatcher.flights.time.monotonic", lambda: now + 34)
+    daemon._feed_watchdog()
+    assert manager.told() == ["WATCHDOG=1"]
+    monkeypatch.setattr("dispatcher.flights.time.monotonic", lambda: now + 36)
+    monkeypatch.setattr("dispatcher.notify.time.monotonic", lambda: now + 36)
+    daemon._feed_watchdog()
+    assert manager.told() == ["WATCHDOG=1"]
+    daemon._flights.cancel([stuck])
+    daemon._feed_watchdog()
+    assert manager.told() == ["WATCHDOG=1", "WATCHDOG=1"]
 
 
 def test_the_runtime_directory_gets_the_metrics(database: Database, tmp_path: Path) -> None:
