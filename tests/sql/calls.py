@@ -1,4 +1,4 @@
-"""The SQL functions as short Python calls on one connection, as the stores of app and dispatcher make them."""
+"""The SQL functions as short Python calls on one connection, as the stores make them."""
 
 from __future__ import annotations
 
@@ -150,10 +150,10 @@ class Calls:
         """`deadline` in seconds; `webhook` is a URL."""
         payloads = payloads if payloads is not None else [str(n) for n in range(sub_tasks)]
         attempts = [max_attempts] * len(payloads) if isinstance(max_attempts, int) else list(max_attempts)
+        what = (queue, list(payloads), attempts, metadata, webhook, host if webhook else None)
+        when = (not_before, policy, required, deadline, key, body_hash)
         (row,) = self.rows(
-            "SELECT * FROM rvq.create_task(%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s)",
-            (queue, list(payloads), attempts, metadata, webhook, host if webhook else None, not_before, policy)
-            + (required, deadline, key, body_hash),
+            "SELECT * FROM rvq.create_task(%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s)", (*what, *when)
         )
         return Created(*row)
 
@@ -279,12 +279,20 @@ class Calls:
         answer: bytes | None = None,
     ) -> list[int]:
         """The same verdict for all; `delay` in seconds."""
-        n = len(deliveries)
+        n, held = len(deliveries), ([d.id for d in deliveries], [d.token for d in deliveries])
         settled: list[int] = self.value(
             "SELECT rvq.settle_deliveries(%s::bigint[],%s::uuid[],%s,%s::float8[],%s::float8[],%s,%s::int[],"
             "%s::text[],%s::bytea[])",
-            ([d.id for d in deliveries], [d.token for d in deliveries], [verdict] * n, [delay] * n)
-            + ([0.25] * n, [outcome] * n, [code] * n, [None] * n, [answer] * n),
+            (
+                *held,
+                [verdict] * n,
+                [delay] * n,
+                [0.25] * n,
+                [outcome] * n,
+                [code] * n,
+                [None] * n,
+                [answer] * n,
+            ),
         )
         return settled
 

@@ -1,7 +1,7 @@
-"""The plans of all statements inside a call, as the planner prints them (debug_print_plan) over the notices.
+"""The plans of all statements inside a call, as the planner prints them (debug_print_plan) in notices.
 
-auto_explain is not in every installation; this is in all of them. A plan is printed when it is made, which for the
-statements of a PL/pgSQL function is once a session: so a connection of its own for each look.
+auto_explain is not in every installation; this is in all of them. A plan is printed when it is made, which
+for the statements of a PL/pgSQL function is once a session: so a connection of its own for each look.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Plan:
         return {self.tables[int(node.fields["scanrelid"])] for node in scans}
 
     def sorts_under_skip_locked(self) -> list[str]:
-        return [b.name for node in self._skip_locked() for b in node.all() if b.name in ("SORT", "INCREMENTALSORT")]
+        below = [node for locking in self._skip_locked() for node in locking.all()]
+        return [node.name for node in below if node.name in ("SORT", "INCREMENTALSORT")]
 
     def skips_locked(self) -> bool:
         return bool(self._skip_locked())

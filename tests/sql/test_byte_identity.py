@@ -39,7 +39,7 @@ def test_every_document_comes_back_as_it_was_sent(rvq: Calls, document: str) -> 
     assert (first.payload, first.result, second.error) == (document, document, document)
     (delivery,) = rvq.claim_deliveries()
     assert f'"metadata":{document},"created_at"' in delivery.body
-    assert rvq.rows("SELECT body FROM rvq.list_events('0', 0, 1)") == [(delivery.body,)]
+    assert rvq.value("SELECT body FROM rvq.events WHERE id = %s", (task_id,)) == delivery.body
 
 
 def test_many_different_payloads_stay_with_their_own_sub_tasks(rvq: Calls) -> None:

@@ -129,8 +129,8 @@ def test_cancel_against_complete_has_one_winner_and_true_answers(
 ) -> None:
     seed = random.randrange(2**32)
     rng = random.Random(seed)
-    policies = [{"policy": "all"}, {"policy": "fail_fast"}, {"policy": "at_least", "required": 1}]
-    tasks = [rvq.create(1, **rng.choice(policies)) for _ in range(ROUNDS)]
+    policies = ["all", "fail_fast", "at_least"]
+    tasks = [rvq.create(1, policy=rng.choice(policies), required=1) for _ in range(ROUNDS)]
     leases = {lease.id - 1: lease for lease in rvq.claim(ROUNDS)}
     canceller, reporter, barrier = another(), another(), Barrier(2)
 

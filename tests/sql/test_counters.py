@@ -10,7 +10,6 @@ import pytest
 
 from tests.sql.calls import URL, Calls
 from tests.support.concurrency import background, wait_until_blocked
-from tests.support.database import Database
 
 COUNTERS = [
     *("scheduled", "queued", "claimed", "succeeded", "failed", "cancelled", "tasks_open", "tasks_started"),
@@ -52,8 +51,10 @@ def some_of_everything(rvq: Calls) -> None:
 EVERYTHING = {
     **{("default", name): 1 for name in ("scheduled", "queued", "claimed", "failed", "tasks_open")},
     **{("default", name): 1 for name in ("tasks_started", "tasks_failed", "tasks_cancelled")},
-    **{("default", "deliveries_delivered"): 1, ("default", "deliveries_dead"): 1},
-    **{("default", "succeeded"): 3, ("default", "cancelled"): 2},
+    ("default", "deliveries_delivered"): 1,
+    ("default", "deliveries_dead"): 1,
+    ("default", "succeeded"): 3,
+    ("default", "cancelled"): 2,
     **{("other", name): 1 for name in ("succeeded", "tasks_succeeded", "deliveries_pending")},
 }
 
@@ -175,15 +176,19 @@ def test_folding_repairing_and_auditing_under_traffic_see_no_drift(
             client.succeed(*kept) if kept else client.promote()
             client.release(*given_back) if given_back else client.expire()
 
+    def fold(client: Calls) -> None:
+        for _ in range(60):
+            client.fold()
+
     def watch(client: Calls) -> list[dict[str, int]]:
         return [found for _ in range(25) if (found := drift(client))]
 
     with ThreadPoolExecutor(8) as executor:
         writing = [executor.submit(write, client, n) for n, client in enumerate(writers)]
-        folding = [executor.submit(lambda c=c: [c.fold() for _ in range(60)]) for c in folders]
+        folding = [executor.submit(fold, client) for client in folders]
         watching = executor.submit(watch, auditor[0])
         repaired = [repair(rvq) for _ in range(10)]
-        for future in [*writing, *folding]:
+        for future in writing + folding:
             future.result(60)
         assert watching.result(60) == [], f"seed {seed}"
     assert repaired == [0] * 10, f"seed {seed}"

@@ -130,7 +130,7 @@ def test_a_dead_delivery_is_not_sent_again_by_itself(rvq: Calls, database: Datab
 
 
 def test_the_attempts_time_is_in_the_ledger(rvq: Calls) -> None:
-    (task_id,) = ended(rvq)
+    ended(rvq)
     rvq.settle(*rvq.claim_deliveries())
     sql = "SELECT extract(epoch FROM ended_at - started_at)::float8 FROM rvq.delivery_attempts"
     assert rvq.value(sql) == 0.25

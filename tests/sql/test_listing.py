@@ -154,11 +154,12 @@ def deliveries_of(rvq: Calls, task_id: int) -> list[tuple[object, ...]]:
 def sent(rvq: Calls) -> dict[str, int]:
     """One delivery of each status, the dead one to another host."""
     found = {}
-    for status, settle in {
-        "delivered": lambda *d: rvq.settle(*d),
-        "dead": lambda *d: rvq.give_up(*d),
-        "pending": lambda *d: rvq.put_off(*d, delay=100),
-    }.items():
+    settles: dict[str, Callable[..., object]] = {
+        "delivered": rvq.settle,
+        "dead": rvq.give_up,
+        "pending": rvq.put_off,
+    }
+    for status, settle in settles.items():
         host = f"{status}.example"
         found[status] = rvq.create(webhook=f"https://{host}/", host=host)
         rvq.succeed(rvq.claim_one())
@@ -176,7 +177,11 @@ def test_deliveries_are_listed_by_status_and_by_host(rvq: Calls, sent: dict[str,
 
 def deliveries_finder(rvq: Calls) -> Callable[..., list[int]]:
     def find(
-        status: str | None = None, host: str | None = None, since: object = None, limit: int = 10, before: int = NEWEST
+        status: str | None = None,
+        host: str | None = None,
+        since: object = None,
+        limit: int = 10,
+        before: int = NEWEST,
     ) -> list[int]:
         sql = "SELECT id FROM rvq.list_deliveries(%s, %s, %s, %s, %s)"
         return [row[0] for row in rvq.rows(sql, (status, host, since, limit, before))]

@@ -29,7 +29,7 @@ def create_partitions(rvq: Calls, ahead: int = 0) -> int:
 
 def partitions(rvq: Calls, day: int) -> set[str]:
     """The parents that have a partition for this day."""
-    sql = "SELECT relname FROM pg_class WHERE relispartition AND relkind = 'r' AND relname ~ ('_' || %s || '$')"
+    sql = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ ('_' || %s || '$')"
     return {name.rpartition("_")[0] for (name,) in rvq.rows(sql, (day,))}
 
 
@@ -89,7 +89,9 @@ def test_a_task_lives_on_over_midnight(rvq: Calls, database: Database) -> None:
     assert [task.id for task in rvq.tasks()] == [after, before]
 
 
-def test_several_makers_at_once_make_each_once(rvq: Calls, another: Callable[[], Calls], database: Database) -> None:
+def test_several_makers_at_once_make_each_once(
+    rvq: Calls, another: Callable[[], Calls], database: Database
+) -> None:
     database.move_clock(FAR + 20 * DAY)
     first, second = another(), another()
     with background(create_partitions, first, 5) as one, background(create_partitions, second, 5) as two:

@@ -1,7 +1,7 @@
 """The statements inside each hot function keep to their indexes, whatever the statistics say.
 
-A queue that keeps emptying makes statistics lie, so every call runs three times: with statistics taken while the
-tables were empty, with true ones, and with those of a full queue once nearly all is gone.
+A queue that keeps emptying makes statistics lie, so every call runs three times: with statistics taken while
+the tables were empty, with true ones, and with those of a full queue once nearly all is gone.
 """
 
 from __future__ import annotations
@@ -19,32 +19,34 @@ BACKLOG = 50_000
 OPEN = {"open_tasks", "open_sub_tasks", "due_deliveries", "idempotency_keys"}
 FACTS = {"tasks", "sub_tasks", "outcomes", "events", "delivery_attempts"}
 
+# Half of the tasks are open, half have ended; one open sub_task in five is scheduled, claimed, queued again.
 FILL = """
 INSERT INTO rvq.tasks (id, created_at, total, policy, queue, webhook_url, webhook_host)
 SELECT rvq.new_task_id(rvq.clock(), false), rvq.clock(), 1, 'all', 'default', 'https://h/', 'h'
-  FROM generate_series(1, {n});
-INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, policy, queue, webhook_url, webhook_host)
-SELECT id, created_at, created_at + interval '1 day', 1, 1, policy, queue, webhook_url, webhook_host FROM rvq.tasks;
+  FROM generate_series(1, 2 * {n});
 INSERT INTO rvq.sub_tasks SELECT id + 1, created_at, 5, '1' FROM rvq.tasks;
-INSERT INTO rvq.open_sub_tasks (id, queued_at, due_at, lease_expires_at, lease_token, status, max_attempts, again, queue)
-SELECT id, queued_at, CASE WHEN n % 5 = 0 THEN queued_at + interval '1 day' END,
-       CASE WHEN n % 5 = 1 THEN queued_at + interval '1 day' END, CASE WHEN n % 5 = 1 THEN gen_random_uuid() END,
-       (CASE n % 5 WHEN 0 THEN 'scheduled' WHEN 1 THEN 'claimed' ELSE 'queued' END)::rvq.sub_task_status, 5,
-       n % 5 = 2, 'default'
-  FROM (SELECT *, row_number() OVER (ORDER BY id) AS n FROM rvq.sub_tasks) AS s;
-INSERT INTO rvq.tasks (id, created_at, total, policy, queue, webhook_url, webhook_host)
-SELECT rvq.new_task_id(rvq.clock(), false), rvq.clock(), 1, 'all', 'default', 'https://h/', 'h'
-  FROM generate_series(1, {n});
+INSERT INTO rvq.open_tasks
+       (id, created_at, deadline_at, total, unfinished, policy, queue, webhook_url, webhook_host)
+SELECT id, created_at, created_at + interval '1 day', 1, 1, policy, queue, webhook_url, webhook_host
+  FROM rvq.tasks ORDER BY id DESC LIMIT {n};
+INSERT INTO rvq.open_sub_tasks
+       (id, queued_at, due_at, lease_expires_at, lease_token, status, max_attempts, again, queue)
+SELECT id + 1, created_at, CASE WHEN n % 5 = 0 THEN created_at + interval '1 day' END,
+       CASE WHEN n % 5 = 1 THEN created_at + interval '1 day' END,
+       CASE WHEN n % 5 = 1 THEN gen_random_uuid() END,
+       (CASE n % 5 WHEN 0 THEN 'scheduled' WHEN 1 THEN 'claimed' ELSE 'queued' END)::rvq.sub_task_status,
+       5, n % 5 = 2, 'default'
+  FROM (SELECT *, row_number() OVER (ORDER BY id) AS n FROM rvq.open_tasks) AS t;
 INSERT INTO rvq.events
-SELECT t.id, pg_current_xact_id(), t.created_at, 1, 0, 0, 'succeeded', 'x' FROM rvq.tasks AS t
- WHERE NOT EXISTS (SELECT FROM rvq.open_tasks AS o WHERE o.id = t.id);
-INSERT INTO rvq.sub_tasks SELECT id + 1, occurred_at, 5, '1' FROM rvq.events;
-INSERT INTO rvq.outcomes (id, ended_at, attempt, status) SELECT id + 1, occurred_at, 1, 'succeeded' FROM rvq.events;
+SELECT t.id, pg_current_xact_id(), t.created_at, 1, 0, 0, 'succeeded', 'x'
+  FROM rvq.tasks AS t WHERE NOT EXISTS (SELECT FROM rvq.open_tasks AS o WHERE o.id = t.id);
+INSERT INTO rvq.outcomes (id, ended_at, attempt, status)
+SELECT id + 1, occurred_at, 1, 'succeeded' FROM rvq.events;
 INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, outcome)
 SELECT id, occurred_at, occurred_at, 1, 'pending', 'timeout' FROM rvq.events;
 INSERT INTO rvq.due_deliveries (id, due_at, lease_expires_at, lease_token, queue, host, url)
-SELECT id, occurred_at, CASE WHEN id % 32768 = 0 THEN occurred_at + interval '1 day' END,
-       CASE WHEN id % 32768 = 0 THEN gen_random_uuid() END, 'default', 'h' || (id >> 20) % 50, 'https://h/'
+SELECT id, occurred_at, CASE WHEN id % 2097152 = 0 THEN occurred_at + interval '1 day' END,
+       CASE WHEN id % 2097152 = 0 THEN gen_random_uuid() END, 'default', 'h' || (id >> 20) % 50, 'https://h/'
   FROM rvq.events;
 INSERT INTO rvq.idempotency_keys SELECT 'key' || id, 'x', id FROM rvq.tasks;
 SELECT rvq.repair_counters();
@@ -146,38 +148,38 @@ def send(calls: Calls, scene: Calls) -> None:
 
 
 HOT: dict[str, Callable[[Calls, Calls], object]] = {
-    "create": lambda c, s: c.create(3, key="new", body_hash=b"x", webhook=URL),
-    "replay": lambda c, s: c.post(3, key="new", body_hash=b"x"),
-    "claim": lambda c, s: c.claim(10),
-    "claim of nothing": lambda c, s: c.claim(10, queues=["empty"]),
-    "heartbeat": lambda c, s: c.heartbeat(*c.claim(10)),
-    "release": lambda c, s: c.release(*c.claim(10)),
-    "complete with success": lambda c, s: c.succeed(*c.claim(10)),
-    "complete with retry": lambda c, s: c.fail(*c.claim(10)),
-    "complete again": lambda c, s: [c.succeed(*leases) for leases in [c.claim(3)] * 2],
+    "create": lambda c, _: c.create(3, key="new", body_hash=b"x", webhook=URL),
+    "replay": lambda c, _: c.post(3, key="new", body_hash=b"x"),
+    "claim": lambda c, _: c.claim(10),
+    "claim of nothing": lambda c, _: c.claim(10, queues=["empty"]),
+    "heartbeat": lambda c, _: c.heartbeat(*c.claim(10)),
+    "release": lambda c, _: c.release(*c.claim(10)),
+    "complete with success": lambda c, _: c.succeed(*c.claim(10)),
+    "complete with retry": lambda c, _: c.fail(*c.claim(10)),
+    "complete again": lambda c, _: [c.succeed(*leases) for leases in [c.claim(3)] * 2],
     "end by policy": end_by_policy,
     "promote": promote,
     "expire": expire,
     "deadline": overdue,
     "cancel": lambda c, s: c.cancel(open_task(s)),
     "admin retry": retry,
-    "sweep": lambda c, s: c.sweep(0, 100),
+    "sweep": lambda c, _: c.sweep(0, 100),
     "send": send,
-    "expire deliveries": lambda c, s: c.expire_deliveries(10),
+    "expire deliveries": lambda c, _: c.expire_deliveries(10),
     "redeliver": lambda c, s: c.redeliver(ended_task(s)),
     "read a task": lambda c, s: (c.task(open_task(s)), c.task(ended_task(s))),
     "list sub_tasks": lambda c, s: (c.sub_tasks(open_task(s)), c.sub_tasks(ended_task(s))),
-    "list tasks": lambda c, s: [c.tasks(status, 10) for status in (None, "queued", "succeeded", "failed")],
+    "list tasks": lambda c, _: [c.tasks(status, 10) for status in (None, "queued", "succeeded", "failed")],
     "list deliveries of a task": lambda c, s: c.rows(
         "SELECT * FROM rvq.list_deliveries_of_task(%s)", (ended_task(s),)
     ),
-    "list deliveries": lambda c, s: [
+    "list deliveries": lambda c, _: [
         c.rows("SELECT * FROM rvq.list_deliveries(%s, NULL, NULL, 10, %s)", (status, 2**62))
         for status in ("pending", "delivered", "dead")
     ],
-    "events": lambda c, s: c.rows("SELECT * FROM rvq.list_events('0', 0, 10)"),
-    "stats": lambda c, s: c.stats(),
-    "raise floors": lambda c, s: (c.fold(), c.raise_floors()),
+    "events": lambda c, _: c.rows("SELECT * FROM rvq.list_events('0', 0, 10)"),
+    "stats": lambda c, _: c.stats(),
+    "raise floors": lambda c, _: (c.fold(), c.raise_floors()),
 }
 
 

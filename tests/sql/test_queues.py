@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ def pause(rvq: Calls, queue: str, paused: bool = True) -> None:
     rvq.rows("SELECT rvq.set_queue_paused(%s, %s)", (queue, paused))
 
 
-def floor(rvq: Calls, queue: str = "default") -> object:
+def floor(rvq: Calls, queue: str = "default") -> Any:
     found = rvq.rows("SELECT claim_floor FROM rvq.queues WHERE queue = %s", (queue,))
     return found[0][0] if found else None
 
@@ -127,7 +128,7 @@ def test_an_empty_queues_floor_rises_to_now(rvq: Calls) -> None:
     rvq.fold()
     before = rvq.value("SELECT clock_timestamp()")
     rvq.raise_floors()
-    assert floor(rvq) >= before  # type: ignore[operator]
+    assert floor(rvq) >= before
     task_id = rvq.create()
     assert rvq.claim_one().id == task_id + 1
 
