@@ -554,16 +554,14 @@ BEGIN
     PERFORM rvq.enter();
     FOR v_part IN SELECT * FROM rvq.list_expired_partitions(p_days) LOOP
         IF v_part.parent <> 'tasks' THEN
-            IF rvq.drop_partition(v_part.parent, v_part.day) THEN
-                RETURN 1;
-            END IF;
+            RETURN rvq.drop_partition(v_part.parent, v_part.day)::integer;
         ELSIF NOT rvq.day_is_open(v_part.day) THEN
             v_forgotten := rvq.forget_keys(v_part.day, 10000);
             IF v_forgotten > 0 THEN
                 RETURN v_forgotten;
-            ELSIF rvq.drop_day_of_tasks(v_part.day) THEN
-                RETURN 1;
             END IF;
+            -- One wait for a lock is enough for a call: others wait behind us.
+            RETURN rvq.drop_day_of_tasks(v_part.day)::integer;
         END IF;
     END LOOP;
     RETURN 0;
@@ -916,6 +914,11 @@ COMMENT ON FUNCTION rvq.lease_token(p_random text, p_id bigint) IS 'The lease to
 CREATE FUNCTION rvq.list_deliveries(p_status text, p_host text, p_since timestamp with time zone, p_limit integer, p_before bigint) RETURNS TABLE(id bigint, status text, host text, url text, attempts integer, next_attempt_at timestamp with time zone, last_outcome text, last_status_code integer, last_attempt_at timestamp with time zone)
     LANGUAGE plpgsql STABLE
     SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $_$
 BEGIN
     RETURN QUERY EXECUTE format(
@@ -943,6 +946,11 @@ COMMENT ON FUNCTION rvq.list_deliveries(p_status text, p_host text, p_since time
 
 CREATE FUNCTION rvq.list_deliveries_of_task(p_task_id bigint) RETURNS TABLE(delivery_id bigint, status text, url text, event_status text, created_at timestamp with time zone, next_attempt_at timestamp with time zone, attempt integer, started_at timestamp with time zone, ended_at timestamp with time zone, outcome text, status_code integer, detail text, answer bytea)
     LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
     SELECT e.id, CASE WHEN d.id IS NOT NULL THEN 'pending' ELSE l.status::text END, coalesce(d.url, t.webhook_url), e.status::text,
            e.occurred_at, d.due_at, a.attempt::integer, a.started_at, a.ended_at, a.outcome, a.status_code::integer, a.detail, a.answer
@@ -996,6 +1004,11 @@ COMMENT ON FUNCTION rvq.list_expired_partitions(p_days integer) IS 'The next par
 
 CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit integer, p_after bigint) RETURNS TABLE(id bigint, status text, attempt integer, max_attempts integer, payload text, result text, error text, queued_at timestamp with time zone, finished_at timestamp with time zone, worker_id text)
     LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
     SELECT s.id, v.status, coalesce(o.attempt, l.attempt)::integer, coalesce(o.max_attempts, s.max_attempts)::integer, s.payload,
            CASE WHEN o.id IS NULL THEN l.result END, l.error, s.queued_at,
@@ -1015,6 +1028,11 @@ COMMENT ON FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit 
 CREATE FUNCTION rvq.list_tasks(p_status text, p_limit integer, p_before bigint) RETURNS SETOF rvq.task_view
     LANGUAGE plpgsql STABLE
     SET plan_cache_mode TO 'force_custom_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $_$
 BEGIN
     IF p_status IS NULL THEN
@@ -1187,6 +1205,11 @@ COMMENT ON FUNCTION rvq.read_queue(p_queue text) IS 'Whether a queue is paused a
 
 CREATE FUNCTION rvq.read_task(p_task_id bigint) RETURNS SETOF rvq.task_view
     LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$ SELECT v.* FROM rvq.tasks AS t CROSS JOIN LATERAL rvq.view_task(t) AS v WHERE t.id = p_task_id $$;
 
 COMMENT ON FUNCTION rvq.read_task(p_task_id bigint) IS 'A task and where it stands; no row when unknown.';
@@ -1526,6 +1549,11 @@ COMMENT ON FUNCTION rvq.siblings_at_stake(p_gated bigint[], p_ids bigint[], p_su
 
 CREATE FUNCTION rvq.stats() RETURNS text
     LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
     WITH counter AS MATERIALIZED (SELECT * FROM rvq.current_counters),
     total AS (
@@ -1598,24 +1626,27 @@ COMMENT ON FUNCTION rvq.task_of(p_id bigint) IS 'The task of a sub_task, an even
 
 CREATE FUNCTION rvq.uncount_day(p_day integer) RETURNS void
     LANGUAGE plpgsql
+    SET work_mem TO '128MB'
+    SET jit TO 'off'
     AS $_$
 BEGIN
     EXECUTE format($sql$
-        WITH ended AS (
-            SELECT DISTINCT ON (e.id & -16384) e.id & -16384 AS id, e.succeeded, e.failed, e.cancelled, e.status
-              FROM rvq.events_%1$s AS e ORDER BY e.id & -16384, e.id DESC)
-        INSERT INTO rvq.counter_deltas (queue, succeeded, failed, cancelled, tasks_succeeded, tasks_failed, tasks_cancelled)
-        SELECT t.queue, -sum(e.succeeded), -sum(e.failed), -sum(e.cancelled), -count(*) FILTER (WHERE e.status = 'succeeded'),
-               -count(*) FILTER (WHERE e.status = 'failed'), -count(*) FILTER (WHERE e.status = 'cancelled')
-          FROM ended AS e JOIN rvq.tasks_%1$s AS t ON t.id = e.id GROUP BY t.queue
-        $sql$, p_day);
-    EXECUTE format($sql$
-        WITH ended AS (
-            SELECT DISTINCT ON (a.id) a.id & -16384 AS task_id, a.status
-              FROM rvq.delivery_attempts_%1$s AS a ORDER BY a.id, a.attempt DESC)
-        INSERT INTO rvq.counter_deltas (queue, deliveries_delivered, deliveries_dead)
-        SELECT t.queue, -count(*) FILTER (WHERE d.status = 'delivered'), -count(*) FILTER (WHERE d.status = 'dead')
-          FROM ended AS d JOIN rvq.tasks_%1$s AS t ON t.id = d.task_id GROUP BY t.queue
+        INSERT INTO rvq.counter_deltas (queue, succeeded, failed, cancelled, tasks_succeeded, tasks_failed, tasks_cancelled,
+                                        deliveries_delivered, deliveries_dead)
+        SELECT t.queue, -sum(x.succeeded), -sum(x.failed), -sum(x.cancelled), -count(*) FILTER (WHERE x.ended = 'succeeded'),
+               -count(*) FILTER (WHERE x.ended = 'failed'), -count(*) FILTER (WHERE x.ended = 'cancelled'),
+               -count(*) FILTER (WHERE x.delivery = 'delivered'), -count(*) FILTER (WHERE x.delivery = 'dead')
+          FROM (SELECT e.id & -16384 AS task_id, e.succeeded, e.failed, e.cancelled, e.status AS ended, NULL::rvq.delivery_status AS delivery
+                  FROM rvq.events_%1$s AS e
+                 WHERE NOT EXISTS (SELECT FROM rvq.events_%1$s AS l WHERE l.id = e.id + 1 AND l.id & 16383 > 0)
+                UNION ALL
+                SELECT a.id & -16384, 0, 0, 0, NULL, a.status
+                  FROM rvq.delivery_attempts_%1$s AS a
+                 WHERE a.status <> 'pending'
+                   AND NOT EXISTS (SELECT FROM rvq.delivery_attempts_%1$s AS l
+                                    WHERE l.id = a.id AND l.attempt > a.attempt AND l.attempt > 1)) AS x
+          JOIN rvq.tasks_%1$s AS t ON t.id = x.task_id
+         GROUP BY t.queue
         $sql$, p_day);
 END $_$;
 
