@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import gevent
-from locust import User, events, task
+from locust import User, events, log, task
 from locust.env import Environment
+from locust.runners import Runner
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -97,15 +98,21 @@ def conduct(environment: Environment) -> None:
     assert environment.runner
     try:
         GATE.run.measure()
-        raised = environment.runner.exceptions.values()
-        exceptions = [f"{exception['msg']} x {exception['count']}" for exception in raised]
-        if finish(GATE.run, exceptions, GATE.options):
+        if finish(GATE.run, _exceptions(environment.runner), GATE.options):
             environment.process_exit_code = 0
     except BaseException as error:
         traceback.print_exc()
         write_failure("run", error, GATE.options)
     finally:
         environment.runner.quit()
+
+
+def _exceptions(runner: Runner) -> list[str]:
+    """What locust catches and only logs: exceptions of users, and of listeners and other greenlets."""
+    found = [f"{raised['msg']} x {raised['count']}" for raised in runner.exceptions.values()]
+    if log.unhandled_greenlet_exception:
+        found.append("a listener or a greenlet raised; the log tells")
+    return found
 
 
 hooks: Any = events  # its add_listener has no types

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,9 +47,12 @@ class Stack:
 
 @contextlib.contextmanager
 def whole_stack(
-    extra: Mapping[str, str] | None = None, postgres: Mapping[str, str] | None = None
+    *, also_allowed: Sequence[str] = (), postgres: Mapping[str, str] | None = None
 ) -> Iterator[Stack]:
-    """Everything started and ready; stopped in order at the end. `extra`: more RVQ settings."""
+    """Everything started and ready; stopped in order at the end.
+
+    `also_allowed`: hosts that webhooks may go to besides the receiver. `postgres`: settings of the server.
+    """
     with contextlib.ExitStack() as stack:
         logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rvq-gate-")))
         cluster = stack.enter_context(bench_cluster(extra=postgres))
@@ -60,10 +63,9 @@ def whole_stack(
             **keys,
             "APP_DATABASE_URL": cluster.url(DATABASE),
             "APP_BIND": f"127.0.0.1:{api_port}",
-            "APP_WEBHOOK_ALLOWED_HOSTS": f"http://127.0.0.1:{receiver_port}",
+            "APP_WEBHOOK_ALLOWED_HOSTS": ",".join([f"http://127.0.0.1:{receiver_port}", *also_allowed]),
             "APP_WEBHOOK_PRIVATE_HOSTS": "127.0.0.1=127.0.0.1/32",
             "APP_LOG_LEVEL": "warning",
-            **(extra or {}),
         }
         environ = {
             "GATE_API_URL": f"http://127.0.0.1:{api_port}",

@@ -72,6 +72,13 @@ class Stream:
         self._next += 1
         return due
 
+    def sheds(self, due: float) -> bool:
+        """Whether a tick that is due now must be shed, as too many are in flight; it is then."""
+        full = self._running >= self._in_flight_limit
+        if full:
+            self.shed.append(due)
+        return full
+
     def begin(self, due: float, waited: bool) -> float:
         """A user is about to send; the time."""
         sent = self._clock()

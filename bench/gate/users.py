@@ -86,6 +86,8 @@ class StreamUser:
         early = due - time.perf_counter()
         if early > 0:
             self._sleep(early)
+        if self._stream.sheds(due):
+            return
         request = self.request()
         if request is None:
             self._stream.had_nothing_to_send(due)
