@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from app.ids import event_id
 from dispatcher.attempt import Attempt
 from dispatcher.backoff import Decision
 
@@ -32,7 +33,7 @@ class Delivery:
     @property
     def event_id(self) -> str:
         """The `webhook-id`, the same at every try."""
-        return f"evt_{self.id:016x}"
+        return event_id(self.id)
 
 
 @dataclass(frozen=True, slots=True)
