@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from threading import Event
 
-from tests.sql.calls import URL, Calls, Lease
+import pytest
+
+from tests.sql.calls import URL, Calls, Delivery, Lease, Report, other_token
 from tests.support.concurrency import background, wait_until, wait_until_blocked
 from tests.support.database import Database
 
@@ -162,3 +165,49 @@ def one_of_everything(client: Calls, rng: random.Random) -> None:
     client.rows("SELECT rvq.raise_claim_floors()") if rng.random() < 0.1 else client.stats()
     client.tasks(limit=3)
     client.expire_deliveries()
+
+
+A_LEASE = Lease(1, "", 1, 1, "", other_token(), datetime.now(UTC))
+A_DELIVERY = Delivery(1, 1, 1, "", "", "", other_token())
+WRITERS: dict[str, Callable[[Calls], object]] = {
+    "create": lambda c: c.create(key="k", body_hash=b"x"),
+    "claim": lambda c: c.claim(1),
+    "complete": lambda c: c.complete(Report(1, other_token())),
+    "heartbeat": lambda c: c.heartbeat(A_LEASE),
+    "release": lambda c: c.release(A_LEASE),
+    "cancel": lambda c: c.cancel(1),
+    "retry": lambda c: c.retry(1),
+    "promote": lambda c: c.promote(),
+    "expire": lambda c: c.expire(),
+    "end overdue": lambda c: c.end_overdue(),
+    "sweep": lambda c: c.sweep(),
+    "fold": lambda c: c.fold(),
+    "repair": lambda c: c.value("SELECT rvq.repair_counters()"),
+    "claim deliveries": lambda c: c.claim_deliveries(),
+    "settle": lambda c: c.settle(A_DELIVERY),
+    "release deliveries": lambda c: c.release_deliveries(A_DELIVERY),
+    "expire deliveries": lambda c: c.expire_deliveries(),
+    "redeliver": lambda c: c.redeliver(1),
+    "redeliver task": lambda c: c.value("SELECT rvq.redeliver_task(1)"),
+    "drop partitions": lambda c: c.value("SELECT rvq.drop_expired_partitions(30)"),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_writer_waits_at_the_door_before_it_holds_any_table(
+    rvq: Calls, another: Callable[[], Calls], in_transaction: Callable[[], Calls], name: str
+) -> None:
+    """A reset inside waits for whoever holds a table: if that one waited for it too, neither would go on."""
+    inside, writer = in_transaction(), another()
+    inside.rows("SELECT pg_advisory_xact_lock(1, 0)")
+    with background(WRITERS[name], writer):
+        try:
+            wait_until_blocked(rvq.connection, writer.connection, inside.connection)
+            held = rvq.rows(
+                "SELECT c.relname FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation"
+                " WHERE l.pid = %s AND c.relnamespace = 'rvq'::regnamespace",
+                (writer.connection.info.backend_pid,),
+            )
+        finally:
+            inside.connection.commit()
+    assert held == []
