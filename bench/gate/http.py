@@ -1,4 +1,4 @@
-"""The smallest HTTP/1.1 client that the load needs: one kept connection, POSTs, answers with a length.
+"""The smallest HTTP/1.1 client that the load needs: one kept connection, answers with a length.
 
 A general client costs two to four times the CPU for each request, on the cores that are being measured.
 """
@@ -26,9 +26,20 @@ class Connection:
 
     def post(self, path: bytes, body: bytes) -> tuple[int, bytes]:
         """The answer's status and body."""
+        return self._exchange(b"POST %b%b%d\r\n\r\n%b" % (path, self._head, len(body), body))
+
+    def get(self, path: bytes) -> tuple[int, bytes]:
+        return self._exchange(b"GET %b%b0\r\n\r\n" % (path, self._head))
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _exchange(self, request: bytes) -> tuple[int, bytes]:
         try:
             connection = self._socket = self._socket or self._connect()
-            connection.sendall(b"POST %b%b%d\r\n\r\n%b" % (path, self._head, len(body), body))
+            connection.sendall(request)
             return self._read(connection)
         except OSError as error:
             self.close()
@@ -36,11 +47,6 @@ class Connection:
         except HttpError:
             self.close()
             raise
-
-    def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
 
     def _connect(self) -> socket.socket:
         connection = socket.create_connection(self._address, self._timeout)
