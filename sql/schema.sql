@@ -70,42 +70,39 @@ CREATE FUNCTION rvq.advance_tasks(p_task_ids bigint[], p_statuses rvq.outcome_st
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_open bigint[];
-    v_ended bigint[];
-    v_verdicts rvq.task_status[];
-    v_early boolean;
+    v_change record;
 BEGIN
-    WITH change AS (
-        SELECT c.id, count(*) AS ended, count(*) FILTER (WHERE c.status = 'succeeded') AS succeeded,
-               count(*) FILTER (WHERE c.status = 'failed') AS failed
-          FROM unnest(p_task_ids, p_statuses) AS c(id, status) GROUP BY c.id),
-    locked AS MATERIALIZED (
-        SELECT t.id, t.policy, t.required, t.unfinished, t.succeeded, t.failed
-          FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) ORDER BY t.id FOR UPDATE),
-    seen AS (
-        SELECT l.id, l.unfinished > c.ended AS early,
-               rvq.verdict(l.policy, l.required, l.unfinished - c.ended::integer, l.succeeded + c.succeeded::integer,
-                           l.failed + c.failed::integer) AS verdict
-          FROM locked AS l JOIN change AS c ON c.id = l.id)
-    SELECT array_agg(s.id) FILTER (WHERE s.verdict IS NULL),
-           array_agg(s.id ORDER BY s.id) FILTER (WHERE s.verdict IS NOT NULL),
-           array_agg(s.verdict ORDER BY s.id) FILTER (WHERE s.verdict IS NOT NULL),
-           bool_or(s.early) FILTER (WHERE s.verdict IS NOT NULL)
-      INTO v_open, v_ended, v_verdicts, v_early FROM seen AS s;
-    IF v_open IS NOT NULL THEN
+    WITH changed AS (
+        SELECT t.id, c.ended, t.unfinished - c.ended AS unfinished, t.succeeded + c.succeeded AS succeeded, t.failed + c.failed AS failed,
+               rvq.verdict(t.policy, t.required, t.unfinished - c.ended, t.succeeded + c.succeeded, t.failed + c.failed) AS verdict
+          FROM (SELECT c.id, count(*)::integer AS ended, count(*) FILTER (WHERE c.status = 'succeeded')::integer AS succeeded,
+                       count(*) FILTER (WHERE c.status = 'failed')::integer AS failed
+                  FROM unnest(p_task_ids, p_statuses) AS c(id, status) GROUP BY c.id) AS c
+          JOIN rvq.open_tasks AS t ON t.id = c.id
+         ORDER BY t.id FOR UPDATE OF t)
+    SELECT array_agg(c.id) FILTER (WHERE c.verdict IS NULL) AS open_ids,
+           array_agg(c.ended) FILTER (WHERE c.verdict IS NULL) AS open_ended,
+           array_agg(c.succeeded) FILTER (WHERE c.verdict IS NULL) AS open_succeeded,
+           array_agg(c.failed) FILTER (WHERE c.verdict IS NULL) AS open_failed,
+           array_agg(c.id) FILTER (WHERE c.verdict IS NOT NULL) AS ended_ids,
+           array_agg(c.verdict) FILTER (WHERE c.verdict IS NOT NULL) AS verdicts,
+           array_agg(c.succeeded) FILTER (WHERE c.verdict IS NOT NULL) AS ended_succeeded,
+           array_agg(c.failed) FILTER (WHERE c.verdict IS NOT NULL) AS ended_failed,
+           bool_or(c.unfinished > 0) FILTER (WHERE c.verdict IS NOT NULL) AS early
+      INTO v_change FROM changed AS c;
+    IF v_change.open_ids IS NOT NULL THEN
         WITH moved AS (
-            UPDATE rvq.open_tasks AS t
-               SET unfinished = t.unfinished - c.ended, succeeded = t.succeeded + c.succeeded, failed = t.failed + c.failed
-              FROM (SELECT c.id, count(*) AS ended, count(*) FILTER (WHERE c.status = 'succeeded') AS succeeded,
-                           count(*) FILTER (WHERE c.status = 'failed') AS failed
-                      FROM unnest(p_task_ids, p_statuses) AS c(id, status) WHERE c.id = ANY (v_open) GROUP BY c.id) AS c
+            UPDATE rvq.open_tasks AS t SET unfinished = t.unfinished - c.ended, succeeded = c.succeeded, failed = c.failed
+              FROM unnest(v_change.open_ids, v_change.open_ended, v_change.open_succeeded, v_change.open_failed)
+                   AS c(id, ended, succeeded, failed)
              WHERE t.id = c.id
             RETURNING t.queue, t.unfinished + c.ended = t.total AS first)
         INSERT INTO rvq.counter_deltas (queue, tasks_started)
         SELECT m.queue, count(*) FROM moved AS m WHERE m.first GROUP BY m.queue;
     END IF;
-    IF v_ended IS NOT NULL THEN
-        PERFORM rvq.end_tasks(v_ended, v_verdicts, p_task_ids, p_statuses, v_early, p_now);
+    IF v_change.ended_ids IS NOT NULL THEN
+        PERFORM rvq.end_tasks(v_change.ended_ids, v_change.verdicts, v_change.ended_succeeded, v_change.ended_failed,
+                              v_change.early, p_now);
     END IF;
 END $$;
 
@@ -621,22 +618,19 @@ END $$;
 
 COMMENT ON FUNCTION rvq.end_overdue_tasks(p_limit integer) IS 'Fail the tasks whose deadline has passed, a batch at a time; returns how many.';
 
-CREATE FUNCTION rvq.end_tasks(p_task_ids bigint[], p_verdicts rvq.task_status[], p_counted_ids bigint[], p_counted_statuses rvq.outcome_status[], p_early boolean, p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION rvq.end_tasks(p_task_ids bigint[], p_verdicts rvq.task_status[], p_succeeded integer[], p_failed integer[], p_early boolean, p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
     IF p_early THEN
         PERFORM rvq.cancel_open_sub_tasks(p_task_ids, p_now);
     END IF;
-    WITH change AS (
-        SELECT e.id, e.verdict, count(*) FILTER (WHERE c.status = 'succeeded')::integer AS succeeded,
-               count(*) FILTER (WHERE c.status = 'failed')::integer AS failed
-          FROM unnest(p_task_ids, p_verdicts) AS e(id, verdict)
-          LEFT JOIN unnest(p_counted_ids, p_counted_statuses) AS c(id, status) ON c.id = e.id GROUP BY e.id, e.verdict),
-    ended AS (
-        DELETE FROM rvq.open_tasks AS t USING change AS c WHERE t.id = c.id
-        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.queue, t.webhook_url, t.webhook_host, t.metadata, c.verdict,
-                  t.succeeded + c.succeeded AS succeeded, t.failed + c.failed AS failed, t.unfinished < t.total AS started),
+    WITH ended AS (
+        DELETE FROM rvq.open_tasks AS t
+         USING unnest(p_task_ids, p_verdicts, p_succeeded, p_failed) AS e(id, verdict, succeeded, failed) WHERE t.id = e.id
+        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.queue, t.webhook_url, t.webhook_host, t.metadata,
+                  e.verdict, coalesce(e.succeeded, t.succeeded) AS succeeded, coalesce(e.failed, t.failed) AS failed,
+                  t.unfinished < t.total AS started),
     event AS (
         INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, body)
         SELECT e.event_id, pg_current_xact_id(), p_now, e.succeeded, e.failed, e.total - e.succeeded - e.failed, e.verdict,
@@ -652,7 +646,7 @@ BEGIN
       FROM ended AS e GROUP BY e.queue;
 END $$;
 
-COMMENT ON FUNCTION rvq.end_tasks(p_task_ids bigint[], p_verdicts rvq.task_status[], p_counted_ids bigint[], p_counted_statuses rvq.outcome_status[], p_early boolean, p_now timestamp with time zone) IS 'End tasks: cancel what is unfinished, write the events and the deliveries that are due.';
+COMMENT ON FUNCTION rvq.end_tasks(p_task_ids bigint[], p_verdicts rvq.task_status[], p_succeeded integer[], p_failed integer[], p_early boolean, p_now timestamp with time zone) IS 'End tasks: cancel what is unfinished, write the events and the deliveries that are due.';
 
 CREATE FUNCTION rvq.enter() RETURNS void
     LANGUAGE sql

@@ -1,11 +1,10 @@
 -- Ends tasks: what is unfinished is cancelled, the event and its delivery are written. All in the caller's transaction.
--- p_counted_ids, p_counted_statuses: sub_tasks that ended in this transaction and are not in the tasks' counts yet.
--- p_early: they may have open sub_tasks left.
+-- p_succeeded, p_failed: how many sub_tasks of each ended so by now; empty where that is what the tasks say.
+-- p_early: some may have open sub_tasks left.
 -- Locks: none of its own: the tasks and their open sub_tasks are locked.
 -- Callers: rvq.advance_tasks, rvq.end_early, rvq.sweep_stranded_tasks
 CREATE OR REPLACE FUNCTION rvq.end_tasks(
-    p_task_ids bigint[], p_verdicts rvq.task_status[], p_counted_ids bigint[], p_counted_statuses rvq.outcome_status[],
-    p_early boolean, p_now timestamptz
+    p_task_ids bigint[], p_verdicts rvq.task_status[], p_succeeded integer[], p_failed integer[], p_early boolean, p_now timestamptz
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
@@ -13,15 +12,12 @@ BEGIN
     IF p_early THEN
         PERFORM rvq.cancel_open_sub_tasks(p_task_ids, p_now);
     END IF;
-    WITH change AS (
-        SELECT e.id, e.verdict, count(*) FILTER (WHERE c.status = 'succeeded')::integer AS succeeded,
-               count(*) FILTER (WHERE c.status = 'failed')::integer AS failed
-          FROM unnest(p_task_ids, p_verdicts) AS e(id, verdict)
-          LEFT JOIN unnest(p_counted_ids, p_counted_statuses) AS c(id, status) ON c.id = e.id GROUP BY e.id, e.verdict),
-    ended AS (
-        DELETE FROM rvq.open_tasks AS t USING change AS c WHERE t.id = c.id
-        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.queue, t.webhook_url, t.webhook_host, t.metadata, c.verdict,
-                  t.succeeded + c.succeeded AS succeeded, t.failed + c.failed AS failed, t.unfinished < t.total AS started),
+    WITH ended AS (
+        DELETE FROM rvq.open_tasks AS t
+         USING unnest(p_task_ids, p_verdicts, p_succeeded, p_failed) AS e(id, verdict, succeeded, failed) WHERE t.id = e.id
+        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.queue, t.webhook_url, t.webhook_host, t.metadata,
+                  e.verdict, coalesce(e.succeeded, t.succeeded) AS succeeded, coalesce(e.failed, t.failed) AS failed,
+                  t.unfinished < t.total AS started),
     event AS (
         INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, body)
         SELECT e.event_id, pg_current_xact_id(), p_now, e.succeeded, e.failed, e.total - e.succeeded - e.failed, e.verdict,
@@ -36,5 +32,5 @@ BEGIN
            nullif(count(e.webhook_url), 0)
       FROM ended AS e GROUP BY e.queue;
 END $$;
-COMMENT ON FUNCTION rvq.end_tasks(bigint[], rvq.task_status[], bigint[], rvq.outcome_status[], boolean, timestamptz) IS
+COMMENT ON FUNCTION rvq.end_tasks(bigint[], rvq.task_status[], integer[], integer[], boolean, timestamptz) IS
     'End tasks: cancel what is unfinished, write the events and the deliveries that are due.';
