@@ -25,7 +25,6 @@ from app.settings import Settings
 log = logging.getLogger("rvq.api")
 
 View = Callable[..., Response]
-FORM_OF_PATHS = {"strict_slashes": True}
 
 
 def create_app(settings: Settings, pool: Pool) -> Api:
@@ -83,6 +82,9 @@ class Api(Flask):
             problem = self._problem_of(current, error)
         except Problem as found:
             problem = found
+        except Exception:
+            log.exception("an error could not be answered")
+            problem = problems.Unexpected()
         if isinstance(problem, problems.MethodNotAllowed) and current.method == "OPTIONS":
             return answer(b"", 204, problem.headers)
         metrics.count_problem(problem.code)
@@ -104,13 +106,13 @@ class Api(Flask):
 
     def _wrong_method(self, current: Request, error: RoutingMethodNotAllowed) -> Problem:
         """405 with Allow; but an API that is switched off does not even say which methods it would have."""
-        methods = sorted({*(error.valid_methods or ()), "OPTIONS"} - {""})
+        methods = list(error.valid_methods or ())
         adapter = self.create_url_adapter(current)
-        endpoint = adapter.match(method=methods[0])[0] if adapter else ""
-        guard = self.guards.get(endpoint)
-        if guard is not None:
-            guard.require_enabled()
-        allow = ", ".join(methods)
+        if adapter is not None and methods:
+            guard = self.guards[adapter.match(method=methods[0])[0]]
+            if guard is not None:
+                guard.require_enabled()
+        allow = ", ".join(sorted({*methods, "OPTIONS"}))
         return problems.MethodNotAllowed(f"this path takes {allow}", headers=[("Allow", allow)])
 
 

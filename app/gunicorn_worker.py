@@ -21,6 +21,17 @@ from app.problems import MEDIA_TYPE, MalformedRequest, Problem, TooManyHeaders, 
 class Worker(ThreadWorker):  # type: ignore[misc]
     """See gunicorn.conf.py for its settings."""
 
+    def handle(self, conn: Any) -> Any:
+        """Also what came in behind the request: a socket that was read ahead never looks readable again.
+
+        Gunicorn leaves it until the connection times out, when a client pipelines, or when it sent its
+        next request while the rest of a refused body was being thrown away.
+        """
+        keep = super().handle(conn)
+        while keep is True and self.alive and conn.parser.unreader.buf.getbuffer().nbytes:
+            keep = super().handle(conn)
+        return keep
+
     def handle_error(self, _req: Any, client: Any, _addr: Any, exc: BaseException) -> None:
         """Gunicorn would answer with a page of HTML that repeats what was sent."""
         if isinstance(exc, ParseException):
@@ -41,11 +52,15 @@ class Worker(ThreadWorker):  # type: ignore[misc]
             util.write_nonblock(client, head.encode() + body)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        """Stop: requests under way are finished, connections that only wait for the next one are closed."""
+        """Stop: what is under way is finished; who only waits, or comes now, is sent elsewhere at once."""
         super().handle_exit(sig, frame)
-        self.method_queue.defer(self._close_idle)
+        self.method_queue.defer(self._turn_away)
 
-    def _close_idle(self) -> None:
+    def _turn_away(self) -> None:
+        """Without this a new client would wait unserved until this process is gone."""
+        self.set_accept_enabled(False)
+        for listener in self.sockets:
+            listener.close()
         for waiting in (self.keepalived_conns, self.pending_conns):
             for conn in waiting:
                 conn.timeout = 0.0

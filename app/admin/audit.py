@@ -10,10 +10,10 @@ from msgspec import Struct
 from werkzeug.wrappers import Response
 
 from app.admin.scope import Scope
+from app.admin.shapes import Audit, Repaired, WasReset
 from app.answers import answer
 from app.incoming import Incoming
 from app.routes import Route
-from app.shapes import Audit, Repaired, WasReset
 
 log = logging.getLogger("rvq.admin")
 

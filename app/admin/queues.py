@@ -10,12 +10,12 @@ from msgspec import Struct
 from werkzeug.wrappers import Response
 
 from app.admin.scope import Scope
+from app.admin.shapes import Queue
 from app.answers import answer
 from app.fields import QUEUE_PATTERN
 from app.incoming import Incoming
 from app.problems import NotFound
 from app.routes import Route
-from app.shapes import Queue
 
 log = logging.getLogger("rvq.admin")
 

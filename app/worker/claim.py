@@ -13,9 +13,9 @@ from app.answers import answer
 from app.fields import DEFAULT_QUEUE, LeaseSeconds, Limit, QueueName, WorkerId
 from app.incoming import Incoming
 from app.routes import Route
-from app.shapes import Claimed
 from app.times import rfc3339
 from app.worker.scope import Scope
+from app.worker.shapes import Claimed
 from app.worker.store import ClaimedRow
 
 DEFAULT_LEASE_SECONDS = 60

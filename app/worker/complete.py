@@ -13,10 +13,10 @@ from app.fields import MAX_BATCH, WorkerId
 from app.incoming import Incoming
 from app.problems import Invalid
 from app.routes import Route
-from app.shapes import Completed
 from app.strict_json import Document, is_too_deep, read_json
 from app.worker.batches import Batch, answer_batch
 from app.worker.scope import Scope
+from app.worker.shapes import Completed
 from app.worker.store import Report
 
 MAX_DOCUMENT = 1024 * 1024

@@ -12,10 +12,10 @@ from app import ids
 from app.fields import MAX_BATCH, LeaseSeconds, WorkerId
 from app.incoming import Incoming
 from app.routes import Route
-from app.shapes import Heartbeats, Releases
 from app.worker.batches import Batch, answer_batch
 from app.worker.claim import DEFAULT_LEASE_SECONDS
 from app.worker.scope import Scope
+from app.worker.shapes import Heartbeats, Releases
 from app.worker.store import Lease
 
 
