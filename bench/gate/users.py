@@ -47,12 +47,15 @@ Lease = tuple[str, str]
 
 @dataclass
 class Work:
-    """What passes between the streams. `created`: by task id, when the tick was due that made it."""
+    """What passes between the streams.
+
+    `claimed`: what each claim got, if anything. `created`: by task id, when the tick was due that made it.
+    """
 
     creates: Iterator[bytes]
     results: Iterator[bytes]
     created: dict[str, float] = field(default_factory=dict)
-    leases: deque[Lease] = field(default_factory=deque)
+    claimed: deque[list[Lease]] = field(default_factory=deque)
     completed: int = 0
 
 
@@ -71,7 +74,6 @@ class StreamUser:
         token = target.partner_token if self.stream_name == "create" else target.worker_token
         self._stream = stream
         self._work = work
-        self._load = load
         self._name = name
         self._sleep = sleep
         self._connection = Connection(*target.api, token, load.timeout)
@@ -131,19 +133,19 @@ class ClaimUser(StreamUser):
 
     def accept(self, _due: float, status: int, body: bytes) -> None:
         _expect(200, status, body)
-        claimed = CLAIM.decode(body).sub_tasks
-        self._work.leases.extend((sub_task.id, sub_task.lease_token) for sub_task in claimed)
+        claimed = [(sub_task.id, sub_task.lease_token) for sub_task in CLAIM.decode(body).sub_tasks]
+        if claimed:
+            self._work.claimed.append(claimed)
 
 
 class CompleteUser(StreamUser):
     stream_name = "complete"
 
     def request(self) -> tuple[bytes, bytes] | None:
-        """As many of the waiting leases as one claim may hold: this stream is bounded by what claims got."""
-        waiting = self._work.leases
-        leases = [waiting.popleft() for _ in range(min(self._load.claim_limit, len(waiting)))]
-        if not leases:
+        """What one claim got: this stream is bounded by the claims that got something."""
+        if not self._work.claimed:
             return None
+        leases = self._work.claimed.popleft()
         return b"/v1/sub_tasks/complete", bodies.complete_body(self._name, leases, self._work.results)
 
     def accept(self, _due: float, status: int, body: bytes) -> None:
