@@ -1,7 +1,7 @@
 -- A lease that ran out spends its attempt: back-off and retry, or failed. The token stays in the row, so that a late
 -- report still counts as long as nobody took the sub_task over.
--- State, token and time are checked again where they are written: between the look and the lock a worker may have
--- reported, or extended the lease.
+-- Token and time (it is set while claimed, and only then) are checked again where they are written: between the look and
+-- the lock a worker may have reported, or extended the lease.
 -- Locks: door, gates by number, sub_tasks by (queued_at, id), tasks by id.
 -- Callers: dispatcher/store.py (maintenance)
 CREATE OR REPLACE FUNCTION rvq.expire_leases(p_limit integer) RETURNS integer
@@ -35,14 +35,14 @@ BEGIN
     v_now := rvq.clock();
     WITH failed AS (
         DELETE FROM rvq.open_sub_tasks AS s USING unnest(v_ids, v_tokens) AS e(id, lease_token)
-         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.status = 'claimed' AND s.lease_expires_at <= v_now
+         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
            AND s.attempt >= s.max_attempts
         RETURNING s.id, s.attempt, s.worker_id, s.queue),
     retried AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = 'scheduled', due_at = v_now + rvq.retry_delay(s.attempt), again = true, lease_expires_at = NULL
           FROM unnest(v_ids, v_tokens) AS e(id, lease_token)
-         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.status = 'claimed' AND s.lease_expires_at <= v_now
+         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
            AND s.attempt < s.max_attempts
         RETURNING s.id, s.attempt, s.worker_id, s.queue),
     fact AS (

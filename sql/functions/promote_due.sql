@@ -2,6 +2,12 @@
 -- Callers: rvq.claim_sub_tasks, dispatcher/store.py (maintenance)
 CREATE OR REPLACE FUNCTION rvq.promote_due(p_limit integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan'
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
 AS $$
 DECLARE
     v_promoted integer;

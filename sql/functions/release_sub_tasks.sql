@@ -1,4 +1,5 @@
 -- Gives leases back; the attempt is not charged.
+-- Written as rvq.heartbeat_sub_tasks, and for its reasons.
 -- Locks: door, sub_tasks by (queued_at, id).
 -- Callers: app/worker/store.py
 CREATE OR REPLACE FUNCTION rvq.release_sub_tasks(p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
@@ -16,17 +17,17 @@ BEGIN
     PERFORM rvq.enter();
     PERFORM rvq.lock_sub_tasks(p_ids);
     v_outcomes := ARRAY(
-        SELECT CASE
-                   WHEN EXISTS (SELECT FROM rvq.open_sub_tasks AS s
-                                 WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed') THEN 'released'
-                   WHEN EXISTS (SELECT FROM rvq.sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
-                   ELSE 'unknown' END
+        SELECT coalesce(
+                   (SELECT CASE WHEN s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL THEN 'released' ELSE 'stale' END
+                      FROM rvq.open_sub_tasks AS s WHERE s.id = l.id),
+                   (SELECT 'stale' FROM rvq.sub_tasks AS s WHERE s.id = l.id),
+                   'unknown')
           FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
     WITH released AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = 'queued', attempt = s.attempt - 1, again = true, lease_token = NULL, lease_expires_at = NULL, worker_id = NULL
           FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
-         WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed'
+         WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL
         RETURNING s.queue)
     INSERT INTO rvq.counter_deltas (queue, queued, claimed)
     SELECT r.queue, count(*), -count(*) FROM released AS r GROUP BY r.queue;

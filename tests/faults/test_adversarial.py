@@ -206,6 +206,8 @@ def assert_every_end_has_one_event(rvq: Calls) -> None:
         " WHERE t.id IS NULL"
     )
     assert left == []
+    sql = "SELECT id FROM rvq.open_sub_tasks WHERE (status = 'claimed') <> (lease_expires_at IS NOT NULL)"
+    assert rvq.rows(sql) == []
     told = rvq.rows(
         """
         SELECT e.id FROM rvq.events AS e JOIN rvq.tasks AS t ON t.id = rvq.task_of(e.id)

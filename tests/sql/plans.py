@@ -45,6 +45,12 @@ class Plan:
         scans = [node for node in self.root.all() if node.name in SCANS]
         return {self.tables[int(node.fields["scanrelid"])] for node in scans}
 
+    def hashes_a_whole_subselect(self) -> bool:
+        """Such as EXISTS over all rows of a table that few are asked for of."""
+        return any(
+            node.name == "SUBPLAN" and node.fields["useHashTable"] == "true" for node in self.root.all()
+        )
+
     def sorts_under_skip_locked(self) -> list[str]:
         below = [node for locking in self._skip_locked() for node in locking.all()]
         return [node.name for node in below if node.name in ("SORT", "INCREMENTALSORT")]
