@@ -190,6 +190,7 @@ class Cluster:
         remove_stale_pid_file(self.data)
         sockets = self.folder / "socket"
         sockets.mkdir(exist_ok=True)
+        _remove_stale_sockets(sockets)
         self._account.give(sockets)
         self.log.touch()
         self._account.give(self.log)
@@ -234,6 +235,12 @@ class Cluster:
         """The end of the server's log, for messages."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return f"the end of {self.log}:\n" + "\n".join(text.splitlines()[-12:])
+
+
+def _remove_stale_sockets(folder: Path) -> None:
+    """A crash leaves them behind, and on the same port their lock files may be taken for a live server's."""
+    for file in folder.glob(".s.PGSQL.*"):
+        file.unlink(missing_ok=True)
 
 
 def _free_port() -> int:

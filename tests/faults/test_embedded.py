@@ -98,6 +98,28 @@ def test_a_server_that_was_killed_starts_again_with_its_data(folder: Path) -> No
     assert answer(cluster.url(), "SELECT seven FROM kept") == 7
 
 
+def test_a_socket_that_a_killed_server_left_on_the_same_port_is_no_obstacle(folder: Path) -> None:
+    """Its lock file may name a process that is alive: a zombie, or another program by now."""
+    first = Cluster(folder, settings=NO_SYNC)
+    first.start()
+    server = first.running
+    assert server
+    kill(first)
+    lock = folder / "socket" / f".s.PGSQL.{server.port}.lock"
+    words = lock.read_text().splitlines(keepends=True)
+    server_uid = first.data.stat().st_uid
+    stranger = subprocess.Popen(["sleep", "60"], user=server_uid if os.geteuid() == 0 else None)
+    try:
+        lock.write_text("".join([f"{stranger.pid}\n", *words[1:]]))
+        again = Cluster(folder, settings=NO_SYNC, port=server.port)
+        again.start()
+        assert again.running
+        assert again.running.port == server.port
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
 def test_a_backend_that_outlives_its_killed_server_is_waited_for(folder: Path) -> None:
     cluster = Cluster(folder, settings=NO_SYNC)
     cluster.start()
