@@ -53,10 +53,22 @@ class Told(Echo):
         return "as told"
 
 
+class Mortal(Echo):
+    """Stays with what it started until it is killed, unless there is a file `spare`."""
+
+    lease_seconds = 1
+
+    def handle(self, sub_task: SubTask) -> Any:
+        (FOLDER / f"started-{sub_task.index}-{os.getpid()}").touch()
+        wait_for("spare")
+        return {"index": sub_task.index, "attempt": sub_task.attempt}
+
+
 class Held(Echo):
     """Makes `started-INDEX-PID`, and ends when there is a file `go`."""
 
     concurrency = 4
+    lease_seconds = 60
 
     def handle(self, sub_task: SubTask) -> Any:
         (FOLDER / f"started-{sub_task.index}-{os.getpid()}").touch()
