@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from app.logs import configure_logging
@@ -22,7 +22,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 EX_CONFIG = 78
 
 
-def main(environ: Mapping[str, str] = os.environ) -> int:
+def main(environ: Mapping[str, str] = os.environ, make_daemon: Callable[..., Daemon] = Daemon) -> int:
+    """The exit status. `make_daemon` is for the hostile suite, whose daemon knows its names and authority."""
     try:
         settings = read_settings(environ)
     except SettingsError as error:
@@ -32,7 +33,7 @@ def main(environ: Mapping[str, str] = os.environ) -> int:
     # They are waited for by the main thread alone: no handler interrupts anything.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     runtime = environ.get("RUNTIME_DIRECTORY")
-    daemon = Daemon(settings, Notifier(environ), runtime_folder=Path(runtime) if runtime else None)
+    daemon = make_daemon(settings, Notifier(environ), runtime_folder=Path(runtime) if runtime else None)
     try:
         return daemon.run(wait_for_signal)
     except (SchemaNotCurrent, MigrationError) as error:

@@ -28,6 +28,7 @@ from dispatcher.loops import Loop
 from dispatcher.maintenance import maintenance_loops, maintenance_steps
 from dispatcher.metrics import Metrics, Reporter
 from dispatcher.notify import Notifier
+from dispatcher.resolving import Resolver, system_resolver
 from dispatcher.senders import Senders
 from dispatcher.sending import Sender
 from dispatcher.settling import Settling
@@ -51,7 +52,7 @@ class SchemaNotCurrent(Exception):
 
 
 class Daemon:
-    """`run` is the process's life. `limits` of an attempt and `ca_file` are for tests."""
+    """`run` is the process's life. `limits` of an attempt, `resolver` and `ca_file` are for tests."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Daemon:
         *,
         runtime_folder: Path | None = None,
         limits: Limits = Limits(),  # noqa: B008 - frozen
+        resolver: Resolver = system_resolver,
         ca_file: str | None = None,
     ) -> None:
         threads = settings.dispatcher_threads
@@ -73,6 +75,7 @@ class Daemon:
             settings.webhook_allowed_hosts,
             settings.webhook_private_hosts,
             Signer(settings.webhook_secrets, settings.webhook_signing_key),
+            resolver=resolver,
             limits=limits,
             idle_limits=IdleLimits(per_host=threads, in_all=8 * threads),
             ca_file=ca_file,

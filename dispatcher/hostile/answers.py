@@ -40,6 +40,24 @@ STATUSES: list[Row] = [
         for status in (400, 401, 404, 407, 429, 500, 503, 599, 999)
     ),
 ]
+RETRY_AFTER: list[Row] = [
+    (f"retry-after-{name}", http("503 Later", f"Retry-After: {value}", _EMPTY), "http_error", None)
+    for name, value in (
+        ("zero", "0"),
+        ("a-century", "3153600000"),
+        ("of-a-thousand-digits", "9" * 1000),
+        ("negative", "-60"),
+        ("fraction", "0.5"),
+        ("infinity", "inf"),
+        ("empty", ""),
+        ("words", "tomorrow, perhaps"),
+        ("date", "Fri, 31 Dec 2999 23:59:59 GMT"),
+        ("date-past", "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ("date-of-year-zero", "Sun, 00 Jan 0000 99:99:99 GMT"),
+        ("bytes", "\xff\0"),
+        ("twice", "1\r\nRetry-After: 99999999"),
+    )
+]
 CUT_SHORT: list[Row] = [
     ("cut-status-line", b"HTTP/1.1 200", "unknown", None),
     ("cut-headers", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", "unknown", None),
@@ -90,6 +108,6 @@ def _sends(answer: bytes) -> Serve:
 
 ODD_ANSWERS: dict[str, Behaviour] = {
     name: Behaviour(_sends(answer), (outcome,), cut)
-    for table in (STATUSES, CUT_SHORT, ODD_FRAMES, NOT_HTTP, ODD_BUT_FINE)
+    for table in (STATUSES, RETRY_AFTER, CUT_SHORT, ODD_FRAMES, NOT_HTTP, ODD_BUT_FINE)
     for name, answer, outcome, cut in table
 }

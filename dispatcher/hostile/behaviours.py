@@ -21,7 +21,7 @@ Serve = Callable[[Peer], None]
 class Behaviour:
     """`outcomes`: those that are right. `scheme`: of the URL that the sender is given.
 
-    `certificate`: before `serve`, a TLS handshake is made with one of this kind.
+    `certificate`: before `serve`, a TLS handshake is made with one of this kind. `host`: the URL's name.
     """
 
     serve: Serve
@@ -29,6 +29,7 @@ class Behaviour:
     cut: str | None = None
     scheme: str = "http"
     certificate: Kind | None = None
+    host: str = "hooks.test"
 
 
 BEHAVIOURS: dict[str, Behaviour] = {}
@@ -175,9 +176,7 @@ def _redirect_with_an_endless_body(peer: Peer) -> None:
 
 @behaviour("gzip-bomb", "delivered", cut="size")
 def _gzip_bomb(peer: Peer) -> None:
-    bomb = (
-        gzip.compress(b"\0" * 1_000_000) * 100
-    )  # members of one megabyte, from one kilobyte each
+    bomb = gzip.compress(b"\0" * 1_000_000) * 100  # members of one megabyte, from one kilobyte each
     peer.request()
     peer.answer("200 OK", "Content-Encoding: gzip", body=bomb)
 

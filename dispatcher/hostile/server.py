@@ -17,17 +17,22 @@ class HostileReceiver:
     """`with HostileReceiver(serve) as receiver:` listens on `receiver.port`; each connection has a thread.
 
     `connections` counts what was accepted, `requests` holds the bytes of each request that was read.
-    With `tls`, the handshake is done before `serve` is called.
+    With `tls`, the handshake is done before `serve` is called. `address` to listen at; port 0 is any.
     """
 
-    def __init__(self, serve: Callable[[Peer], None], tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        serve: Callable[[Peer], None],
+        tls: ssl.SSLContext | None = None,
+        address: tuple[str, int] = ("127.0.0.1", 0),
+    ) -> None:
         self._serve = serve
         self._tls = tls
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener = socket.create_server(address, backlog=64)
         self.port: int = self._listener.getsockname()[1]
         self.connections = 0
         self.requests: list[bytes] = []
