@@ -76,36 +76,6 @@ class SubTaskPage(Shape):
     next_cursor: str | None
 
 
-class DeliveryAttempt(Shape):
-    attempt: int
-    started_at: datetime
-    ended_at: datetime
-    outcome: str
-    status_code: int | None
-    detail: Any
-    answer: str | None
-
-
-class TaskDelivery(Shape):
-    id: str
-    event_id: str
-    type: EventType
-    status: DeliveryStatus
-    url: str
-    created_at: datetime
-    next_attempt_at: datetime | None
-    attempts: list[DeliveryAttempt]
-
-
-class DeliveryPage(Shape):
-    items: list[TaskDelivery]
-    next_cursor: str | None
-
-
-class Redelivered(Shape):
-    redelivered: int
-
-
 class EventData(Shape):
     task_id: str
     status: Literal["succeeded", "failed", "cancelled"]

@@ -66,7 +66,7 @@ class Attempt:
             if (value := getattr(self.phases, name)) is not None
         }
         facts: dict[str, object] = {
-            "detail": self.detail,
+            "summary": self.detail,
             "phases_ms": phases,
             "address": self.address,
             "addresses_refused": list(self.addresses_refused) or None,

@@ -16,11 +16,11 @@ from app.admin.scope import Scope
 from app.admin.shapes import AdminDeliveryPage, BulkRedelivery
 from app.admin.store import DeliveryRow
 from app.answers import answer, page, quoted
+from app.delivery_shapes import Redelivered
 from app.fields import DELIVERY_STATUSES
 from app.incoming import Incoming
 from app.problems import Fault, Invalid, NotFound
 from app.routes import Route
-from app.shapes import Redelivered
 from app.times import json_time
 
 log = logging.getLogger("rvq.admin")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from app.delivery_shapes import Outcome
 from app.shapes import DeliveryStatus, Shape
 
 
@@ -24,7 +25,7 @@ class Delivery(Shape):
     url: str
     attempts: int
     next_attempt_at: datetime | None
-    last_outcome: str | None
+    last_outcome: Outcome | None
     last_status_code: int | None
     last_attempt_at: datetime | None
 

@@ -9,13 +9,13 @@ from werkzeug.wrappers import Response
 
 from app import ids
 from app.answers import answer, page, quoted
+from app.delivery_shapes import DeliveryPage, Redelivered
 from app.incoming import Incoming
 from app.partner.scope import Scope
 from app.partner.store import DeliveryRow
 from app.partner.tasks import known_task_id, unknown_task
 from app.problems import NotFound, StateConflict
 from app.routes import Route
-from app.shapes import DeliveryPage, Redelivered
 from app.times import json_time
 
 

@@ -12,7 +12,8 @@ import pytest
 from standardwebhooks import Webhook
 
 from app.db import Pool
-from app.shapes import DeliveryPage, EventPage, Verdict, WebhookKeys
+from app.delivery_shapes import AttemptDetail, DeliveryPage
+from app.shapes import EventPage, Verdict, WebhookKeys
 from tests.api.rig import HOOK, SECRET, SIGNING_KEY, Caller, failed, make_caller
 from tests.support.database import Database
 
@@ -33,7 +34,7 @@ def settle(database: Database, verdict: str, status_code: int | None, answer: by
                 [0.1],
                 ["http_error"],
                 [status_code],
-                ['{"a":1}'],
+                ['{"summary":"HTTP"}'],
                 [answer],
             ),
         )
@@ -63,7 +64,10 @@ def test_deliveries_are_listed_with_their_attempts(api: Caller, database: Databa
     (dead,) = deliveries(api, task_id).items
     assert (dead.status, dead.next_attempt_at) == ("dead", None)
     assert [(attempt.attempt, attempt.status_code) for attempt in dead.attempts] == [(1, 503), (2, 410)]
-    assert (dead.attempts[0].answer, dead.attempts[0].detail) == ("busy \ufffd\0", {"a": 1})
+    assert (dead.attempts[0].answer, dead.attempts[0].detail) == (
+        "busy \ufffd\0",
+        AttemptDetail(summary="HTTP"),
+    )
     assert dead.event_id.startswith("evt_")
 
 
