@@ -11,7 +11,7 @@ GATE ?=
 BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format schema demo up bench-core gate gate-search clean
+.PHONY: help install test lint format schema demo up hostile kills bench-core gate gate-search clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,6 +47,12 @@ demo: install ## the whole path on this machine, from POST to verified webhook
 
 up: install ## a local stack that stays, until Ctrl-C
 	$(BIN)/rvq up
+
+hostile: install ## the real dispatcher among hostile receivers, with its real deadline: two minutes
+	$(BIN)/rvq hostile
+
+kills: install ## two dispatchers, killed 200 times at random moments
+	RVQ_KILLS=200 $(BIN)/python -m pytest -q -rP tests/dispatcher/test_kills.py
 
 bench-core: install ## the SQL functions alone, by pgbench: about an hour; BENCH="--size 0.01" for a taste
 	$(BIN)/python -m bench.core $(BENCH)

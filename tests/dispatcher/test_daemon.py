@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import random
 import signal
 from collections.abc import Callable
 
@@ -121,29 +119,6 @@ def test_kill_9_in_flight_repeats_under_the_same_id_and_leaves_unknown_in_the_le
     assert tasks.ledger(number) == [(1, "unknown", "pending"), (2, "delivered", "delivered")]
 
 
-@pytest.mark.slow
-def test_two_dispatchers_killed_at_random_moments_lose_no_event_and_no_attempt(own_cluster: Cluster) -> None:
-    tasks = Tasks(own_cluster.url("rvq"))
-    luck = random.Random(20240101)
-    with Receiver() as receiver, contextlib.ExitStack() as stack:
-        environ = environment(own_cluster.url("rvq"), receiver.host)
-        pair = [stack.enter_context(running(environ)) for _ in range(2)]
-        ids = []
-        for kill in range(1, 11):
-            enough = len(receiver.received) + luck.randrange(1, 25)
-            ids += tasks.finish(receiver.url(), 30)
-            wait_until(functools.partial(has_received, receiver, enough), "some were received")
-            pair[kill % 2].kill()
-            own_cluster.move_clock(kill * 31)
-            pair[kill % 2] = stack.enter_context(running(environ))
-        tasks.wait_until_done()
-    assert set(receiver.ids()) == {event_id(number) for number in ids}
-    for number in ids:
-        ledger = tasks.ledger(number)
-        assert [attempt for attempt, _, _ in ledger] == list(range(1, len(ledger) + 1))
-        assert [outcome for _, outcome, _ in ledger] == ["unknown"] * (len(ledger) - 1) + ["delivered"]
-
-
 def test_failures_are_tried_again_on_the_schedule_until_the_tenth(own_cluster: Cluster) -> None:
     tasks = Tasks(own_cluster.url("rvq"))
     with Receiver(Answer(500)) as receiver, running(environment(own_cluster.url("rvq"), receiver.host)):
@@ -169,10 +144,6 @@ def restarter(cluster: Cluster) -> Callable[[], None]:
     """Starts the running server again, once it is stopped, on the port it has now."""
     assert cluster.running is not None
     return Cluster(cluster.folder, version=VERSION, port=cluster.running.port).start
-
-
-def has_received(receiver: Receiver, count: int) -> bool:
-    return len(receiver.received) >= count
 
 
 def was_tried(tasks: Tasks, number: int, times: int) -> bool:
