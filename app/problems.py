@@ -157,6 +157,12 @@ class OverBudget(Passing):
     code = "over_budget"
 
 
+class Overloaded(Passing):
+    """RVQ takes no new tasks at the moment; claims and completes go on."""
+
+    code = "overloaded"
+
+
 class DatabaseAway(Passing):
     """The database can't be reached or takes no writes."""
 

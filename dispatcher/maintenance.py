@@ -29,6 +29,7 @@ FREQUENT: Final = {
     "expire_delivery_leases": (0.5, 500),
     "fold_counters": (1.0, 0),
     "raise_claim_floors": (1.0, 0),
+    "check_admission": (1.0, 0),
     "create_partitions": (3600.0, 0),
 }
 RETENTION_EVERY, REPORT_EVERY, SWEEP_EVERY, AUDIT_EVERY = 600.0, 15.0, 10.0, 3600.0

@@ -18,7 +18,7 @@ from app.fields import DEFAULT_QUEUE, MAX_SUB_TASKS, MaxAttempts, QueueName
 from app.incoming import Incoming
 from app.partner.scope import Scope
 from app.partner.store import SEPARATOR, Created, NewTask
-from app.problems import DatabaseAway, Fault, IdempotencyConflict, Invalid
+from app.problems import DatabaseAway, Fault, IdempotencyConflict, Invalid, Overloaded
 from app.routes import Route
 from app.settings import Settings
 from app.shapes import Task
@@ -30,6 +30,7 @@ MAX_PAYLOAD = 256 * 1024
 MAX_METADATA = 16 * 1024
 MAX_DEADLINE_SECONDS = 366 * 24 * 3600
 DEFAULT_MAX_ATTEMPTS = 5
+ADMISSION_RETRY_SECONDS = 5
 _KEY = re.compile(r"[\x20-\x7e]{1,255}", re.ASCII)
 
 
@@ -72,6 +73,8 @@ def create_task(scope: Scope, incoming: Incoming) -> Response:
     created = scope.store.create_task(new)
     if created.outcome == "conflict":
         raise IdempotencyConflict("this Idempotency-Key was used with another body")
+    if created.outcome == "refused":
+        raise Overloaded(scope.store.refusal(), ADMISSION_RETRY_SECONDS)
     location = ("Location", f"/v1/tasks/{ids.task_id(created.task_id)}")
     if created.outcome == "replayed":
         return _replay(scope, created.task_id, location)
@@ -194,7 +197,7 @@ ROUTES = (
         answers={201: Task, 200: Task},
         body=TaskBody,
         headers=("Idempotency-Key",),
-        problems=(IdempotencyConflict,),
+        problems=(IdempotencyConflict, Overloaded),
         detail="The task and all its sub_tasks are stored in one transaction. 200 with "
         "`Idempotency-Replayed: true` when the same key came with the same bytes before: the same "
         "task. A payload is at most 256 KiB.",

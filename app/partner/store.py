@@ -49,7 +49,7 @@ class NewTask:
 
 
 class Created(NamedTuple):
-    """`outcome`: created, replayed or conflict. `scheduled`: the sub_tasks wait for `not_before`."""
+    """`outcome`: created, replayed, conflict or refused. `scheduled`: the sub_tasks wait for `not_before`."""
 
     outcome: str
     task_id: int
@@ -114,6 +114,10 @@ class Store:
             self._pool.rows("SELECT rvq.create_partitions(7)")
             row = self._pool.rows(_CREATE, params)[0]
         return Created(*row)
+
+    def refusal(self) -> str:
+        """Why create refuses."""
+        return str(self._pool.value("SELECT refusal FROM rvq.read_admission()") or "it was so a moment ago")
 
     def read_task(self, task_id: int) -> TaskRow | None:
         row = self._pool.row("SELECT * FROM rvq.read_task(%s)", (task_id,))
