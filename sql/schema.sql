@@ -243,11 +243,13 @@ BEGIN
          WHERE h.oldest_due_at <= v_now AND coalesce(b.broken_until, '-infinity') <= v_now ORDER BY h.oldest_due_at
     LOOP
         EXIT WHEN cardinality(v_claimed) >= p_limit;
+        -- Hosts that hang are the many, and there is nothing to pick for them.
+        CONTINUE WHEN v_host.in_flight >= v_host.most;
         WITH picked AS MATERIALIZED (
             SELECT d.id FROM rvq.due_deliveries AS d
              WHERE d.host = v_host.host AND d.lease_token IS NULL AND d.due_at <= v_now
              ORDER BY d.due_at, d.id
-             LIMIT greatest(0, least(v_host.most - v_host.in_flight, p_limit - cardinality(v_claimed)))
+             LIMIT least(v_host.most - v_host.in_flight, p_limit - cardinality(v_claimed))
              FOR UPDATE SKIP LOCKED),
         claimed AS (
             UPDATE rvq.due_deliveries AS d
@@ -753,14 +755,14 @@ BEGIN
     v_now := rvq.clock();
     WITH failed AS (
         DELETE FROM rvq.open_sub_tasks AS s USING unnest(v_ids, v_tokens) AS e(id, lease_token)
-         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.status = 'claimed' AND s.lease_expires_at <= v_now
+         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
            AND s.attempt >= s.max_attempts
         RETURNING s.id, s.attempt, s.worker_id, s.queue),
     retried AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = 'scheduled', due_at = v_now + rvq.retry_delay(s.attempt), again = true, lease_expires_at = NULL
           FROM unnest(v_ids, v_tokens) AS e(id, lease_token)
-         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.status = 'claimed' AND s.lease_expires_at <= v_now
+         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
            AND s.attempt < s.max_attempts
         RETURNING s.id, s.attempt, s.worker_id, s.queue),
     fact AS (
@@ -785,10 +787,10 @@ COMMENT ON FUNCTION rvq.expire_leases(p_limit integer) IS 'End the leases that r
 CREATE FUNCTION rvq.explain_reports(p_outcomes text[], p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
     LANGUAGE sql
     AS $$
-    SELECT array_agg(coalesce(r.outcome, CASE
-               WHEN EXISTS (SELECT FROM rvq.outcomes AS o WHERE o.id = r.id AND o.lease_token = r.lease_token) THEN 'duplicate'
-               WHEN EXISTS (SELECT FROM rvq.sub_tasks AS s WHERE s.id = r.id) THEN 'stale'
-               ELSE 'unknown' END) ORDER BY r.position)
+    SELECT array_agg(coalesce(r.outcome,
+                              (SELECT 'duplicate' FROM rvq.outcomes AS o WHERE o.id = r.id AND o.lease_token = r.lease_token LIMIT 1),
+                              (SELECT 'stale' FROM rvq.sub_tasks AS s WHERE s.id = r.id),
+                              'unknown') ORDER BY r.position)
       FROM unnest(p_outcomes, p_ids, p_lease_tokens) WITH ORDINALITY AS r(outcome, id, lease_token, position)
 $$;
 
@@ -878,16 +880,15 @@ BEGIN
     PERFORM rvq.lock_sub_tasks(p_ids);
     UPDATE rvq.open_sub_tasks AS s SET lease_expires_at = rvq.clock() + make_interval(secs => p_lease_seconds)
       FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
-     WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed';
+     WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL;
     -- All are locked since before the update, so what matches now was extended.
     RETURN ARRAY(
-        SELECT CASE
-                   WHEN EXISTS (SELECT FROM rvq.open_sub_tasks AS s
-                                 WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed') THEN 'extended'
-                   WHEN EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
-                   WHEN rvq.final_status(l.id) = 'cancelled' THEN 'cancelled'
-                   WHEN EXISTS (SELECT FROM rvq.sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
-                   ELSE 'unknown' END
+        SELECT coalesce(
+                   (SELECT CASE WHEN s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL THEN 'extended' ELSE 'stale' END
+                      FROM rvq.open_sub_tasks AS s WHERE s.id = l.id),
+                   CASE WHEN rvq.final_status(l.id) = 'cancelled' THEN 'cancelled' END,
+                   (SELECT 'stale' FROM rvq.sub_tasks AS s WHERE s.id = l.id),
+                   'unknown')
           FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
 END $$;
 
@@ -1010,7 +1011,7 @@ CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit inte
       FROM rvq.sub_tasks AS s
       LEFT JOIN rvq.open_sub_tasks AS o ON o.id = s.id
       LEFT JOIN LATERAL (SELECT * FROM rvq.outcomes AS c WHERE c.id = s.id AND (o.id IS NOT NULL OR c.status <> 'retrying')
-                          ORDER BY c.attempt DESC, c.ended_at DESC LIMIT 1) AS l ON true
+                          ORDER BY c.attempt DESC, c.ended_at DESC, c.status = 'retrying' LIMIT 1) AS l ON true
       CROSS JOIN LATERAL (SELECT CASE WHEN o.id IS NOT NULL THEN o.status::text ELSE l.status::text END AS status) AS v
      WHERE s.id > greatest(p_after, p_task_id) AND s.id <= p_task_id | 16383 AND p_task_id & 16383 = 0
        AND (p_status IS NULL OR v.status = p_status)
@@ -1111,6 +1112,12 @@ COMMENT ON FUNCTION rvq.oldest_queued_at(p_queue text) IS 'Since when the oldest
 
 CREATE FUNCTION rvq.promote_due(p_limit integer) RETURNS integer
     LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     v_promoted integer;
@@ -1303,17 +1310,17 @@ BEGIN
     PERFORM rvq.enter();
     PERFORM rvq.lock_sub_tasks(p_ids);
     v_outcomes := ARRAY(
-        SELECT CASE
-                   WHEN EXISTS (SELECT FROM rvq.open_sub_tasks AS s
-                                 WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed') THEN 'released'
-                   WHEN EXISTS (SELECT FROM rvq.sub_tasks AS s WHERE s.id = l.id) THEN 'stale'
-                   ELSE 'unknown' END
+        SELECT coalesce(
+                   (SELECT CASE WHEN s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL THEN 'released' ELSE 'stale' END
+                      FROM rvq.open_sub_tasks AS s WHERE s.id = l.id),
+                   (SELECT 'stale' FROM rvq.sub_tasks AS s WHERE s.id = l.id),
+                   'unknown')
           FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
     WITH released AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = 'queued', attempt = s.attempt - 1, again = true, lease_token = NULL, lease_expires_at = NULL, worker_id = NULL
           FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
-         WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.status = 'claimed'
+         WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL
         RETURNING s.queue)
     INSERT INTO rvq.counter_deltas (queue, queued, claimed)
     SELECT r.queue, count(*), -count(*) FROM released AS r GROUP BY r.queue;

@@ -24,7 +24,7 @@ import pytest
 from tests.sql.calls import URL, Calls, Lease, Report, failure, success
 from tests.support.database import Database
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.versions]
 SECONDS = float(os.environ.get("RVQ_ADVERSARIAL_SECONDS", "8"))
 CLIENTS = int(os.environ.get("RVQ_ADVERSARIAL_CLIENTS", "16"))
 SEED = int(os.environ.get("RVQ_ADVERSARIAL_SEED", str(random.randrange(2**32))))

@@ -13,6 +13,8 @@ from tests.sql.calls import URL, Calls, Lease
 from tests.support.concurrency import background, wait_until_blocked
 from tests.support.database import Database
 
+pytestmark = pytest.mark.versions
+
 CLIENTS, TASKS, SUB_TASKS = 16, 400, 4
 
 

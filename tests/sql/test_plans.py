@@ -1,8 +1,8 @@
 """The statements inside each hot function keep to their indexes, whatever the statistics say.
 
 A queue that keeps emptying makes statistics lie, so every call runs five times: without any statistics, with
-those taken while the tables were empty, with true ones, with those of a full queue once nearly all is gone, and
-on a small queue, as a session plans that was opened before the load came (and keeps its plans).
+those taken while the tables were empty, with true ones, with those of a full queue once nearly all is gone,
+and on a small queue, as a session plans that was opened before the load came (and keeps its plans).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.sql.calls import URL, Calls
 from tests.sql.plans import Plans
 from tests.support.database import Database
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.versions]
 BACKLOG = 50_000
 OPEN = {"open_tasks", "open_sub_tasks", "due_deliveries", "idempotency_keys"}
 FACTS = {"tasks", "sub_tasks", "outcomes", "events", "delivery_attempts"}

@@ -13,6 +13,8 @@ from tests.sql.calls import URL, Calls, Lease, Report, failure, success
 from tests.support.concurrency import background, wait_until_blocked
 from tests.support.database import Database
 
+pytestmark = pytest.mark.versions
+
 ENDS = ("succeeded", "failed", "cancelled")
 
 
