@@ -33,11 +33,13 @@ BEGIN
          WHERE h.oldest_due_at <= v_now AND coalesce(b.broken_until, '-infinity') <= v_now ORDER BY h.oldest_due_at
     LOOP
         EXIT WHEN cardinality(v_claimed) >= p_limit;
+        -- Hosts that hang are the many, and there is nothing to pick for them.
+        CONTINUE WHEN v_host.in_flight >= v_host.most;
         WITH picked AS MATERIALIZED (
             SELECT d.id FROM rvq.due_deliveries AS d
              WHERE d.host = v_host.host AND d.lease_token IS NULL AND d.due_at <= v_now
              ORDER BY d.due_at, d.id
-             LIMIT greatest(0, least(v_host.most - v_host.in_flight, p_limit - cardinality(v_claimed)))
+             LIMIT least(v_host.most - v_host.in_flight, p_limit - cardinality(v_claimed))
              FOR UPDATE SKIP LOCKED),
         claimed AS (
             UPDATE rvq.due_deliveries AS d
