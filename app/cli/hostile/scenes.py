@@ -19,7 +19,7 @@ PATIENCE = 30.0
 WARM_UP = 100
 HEALTHY = "healthy"
 BLACK_HOLE, DRIPPING = "black-hole", 32
-TO_THE_BLACK_HOLE, TO_EACH_DRIPPING = 1000, 30
+TO_THE_BLACK_HOLE, TO_EACH_DRIPPING = 1000, 10
 
 
 def crowd() -> dict[str, Behaviour]:
