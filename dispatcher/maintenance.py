@@ -29,6 +29,7 @@ FREQUENT: Final = {
     "expire_delivery_leases": (0.5, 500),
     "fold_counters": (1.0, 0),
     "raise_claim_floors": (1.0, 0),
+    "rescue_below_floors": (60.0, 0),
     "check_admission": (1.0, 0),
     "create_partitions": (3600.0, 0),
 }

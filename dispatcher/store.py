@@ -21,6 +21,7 @@ STEPS = {
     "expire_delivery_leases": "rvq.expire_delivery_leases(500)",
     "fold_counters": "rvq.fold_counters()",
     "raise_claim_floors": "rvq.raise_claim_floors()",
+    "rescue_below_floors": "rvq.rescue_below_floors()",
     "check_admission": "(rvq.check_admission() IS NOT NULL)::integer",
     "create_partitions": "rvq.create_partitions(7)",
 }

@@ -282,6 +282,7 @@ CREATE FUNCTION rvq.claim_sub_tasks(p_worker_id text, p_limit integer, p_lease_s
 DECLARE
     v_random text := rvq.draw();
     v_row integer;
+    v_matched integer;
     v_left integer := p_limit;
     v_queue text;
     v_ids bigint[];
@@ -319,18 +320,25 @@ BEGIN
             v_left := v_left - cardinality(v_ids);
             queue := v_queue;
             v_row := 0;
+            v_matched := 0;
             FOR v_day IN rvq.day_of(v_ids[1]) .. rvq.day_of(v_ids[cardinality(v_ids)]) LOOP
                 CONTINUE WHEN to_regclass('rvq.sub_tasks_' || v_day) IS NULL;
                 FOR id, payload IN EXECUTE format(
                     'SELECT s.id, s.payload FROM rvq.sub_tasks_%s AS s WHERE s.id = ANY ($1) ORDER BY s.id', v_day) USING v_ids
                 LOOP
                     v_row := v_row + 1;
+                    EXIT WHEN id <> v_ids[v_row];
                     attempt := v_attempts[v_row];
                     max_attempts := v_max_attempts[v_row];
                     lease_token := v_tokens[v_row];
+                    v_matched := v_row;
                     RETURN NEXT;
                 END LOOP;
             END LOOP;
+            -- Both come in the order of ids. A payload that is not there must not shift tokens to others.
+            IF v_matched < cardinality(v_ids) THEN
+                RAISE data_corrupted USING MESSAGE = format('sub_task %s has no payload', v_ids[v_matched + 1]);
+            END IF;
             EXIT WHEN v_left = 0;
         END LOOP;
         EXIT WHEN v_pass = 2 OR v_left = 0 OR rvq.promote_due(1000) = 0;
@@ -1347,6 +1355,31 @@ BEGIN
 END $_$;
 
 COMMENT ON FUNCTION rvq.repair_counters() IS 'Set counters that drifted to the truth; returns how many.';
+
+CREATE FUNCTION rvq.rescue_below_floors() RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_rescued integer;
+BEGIN
+    PERFORM rvq.enter();
+    WITH below AS MATERIALIZED (
+        SELECT s.id
+          FROM rvq.queues AS q
+          JOIN rvq.open_sub_tasks AS s ON s.status = 'queued' AND NOT s.again AND s.queue = q.queue AND s.queued_at < q.claim_floor
+         ORDER BY s.queued_at, s.id FOR UPDATE OF s SKIP LOCKED)
+    UPDATE rvq.open_sub_tasks AS s SET again = true FROM below AS b WHERE s.id = b.id;
+    GET DIAGNOSTICS v_rescued = ROW_COUNT;
+    RETURN v_rescued;
+END $$;
+
+COMMENT ON FUNCTION rvq.rescue_below_floors() IS 'Queue again what is queued below its queue''s floor; returns how many.';
 
 CREATE FUNCTION rvq.reset() RETURNS void
     LANGUAGE plpgsql

@@ -19,6 +19,7 @@ AS $$
 DECLARE
     v_random text := rvq.draw();
     v_row integer;
+    v_matched integer;
     v_left integer := p_limit;
     v_queue text;
     v_ids bigint[];
@@ -56,18 +57,25 @@ BEGIN
             v_left := v_left - cardinality(v_ids);
             queue := v_queue;
             v_row := 0;
+            v_matched := 0;
             FOR v_day IN rvq.day_of(v_ids[1]) .. rvq.day_of(v_ids[cardinality(v_ids)]) LOOP
                 CONTINUE WHEN to_regclass('rvq.sub_tasks_' || v_day) IS NULL;
                 FOR id, payload IN EXECUTE format(
                     'SELECT s.id, s.payload FROM rvq.sub_tasks_%s AS s WHERE s.id = ANY ($1) ORDER BY s.id', v_day) USING v_ids
                 LOOP
                     v_row := v_row + 1;
+                    EXIT WHEN id <> v_ids[v_row];
                     attempt := v_attempts[v_row];
                     max_attempts := v_max_attempts[v_row];
                     lease_token := v_tokens[v_row];
+                    v_matched := v_row;
                     RETURN NEXT;
                 END LOOP;
             END LOOP;
+            -- Both come in the order of ids. A payload that is not there must not shift tokens to others.
+            IF v_matched < cardinality(v_ids) THEN
+                RAISE data_corrupted USING MESSAGE = format('sub_task %s has no payload', v_ids[v_matched + 1]);
+            END IF;
             EXIT WHEN v_left = 0;
         END LOOP;
         EXIT WHEN v_pass = 2 OR v_left = 0 OR rvq.promote_due(1000) = 0;

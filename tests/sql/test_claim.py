@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+import psycopg2.errors
+import pytest
+
 from tests.sql.calls import Calls, Lease
 from tests.support.database import Database
 
@@ -121,3 +124,12 @@ def test_a_claim_promotes_a_bounded_batch_however_much_is_due_elsewhere(
     database.move_clock(6)
     assert rvq.claim(1) == []
     assert rvq.value("SELECT count(*) FROM rvq.open_sub_tasks WHERE status = 'queued'") == 1_000
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_a_payload_that_is_gone_refuses_the_claim_and_shifts_nothing(rvq: Calls, index: int) -> None:
+    task_id = rvq.create(3)
+    rvq.rows("DELETE FROM rvq.sub_tasks WHERE id = %s", (task_id + 1 + index,))
+    with pytest.raises(psycopg2.errors.DataCorrupted):
+        rvq.claim(3)
+    rvq.cancel(task_id)

@@ -155,6 +155,18 @@ def test_whatever_comes_back_is_found_below_the_floor(rvq: Calls, database: Data
     assert rvq.task(failed.id & -16384).counts["failed"] == 1
 
 
+def test_what_a_clock_set_back_left_below_the_floor_is_rescued(rvq: Calls) -> None:
+    task_id = rvq.create(2)
+    rvq.rows(
+        "INSERT INTO rvq.queues VALUES ('default', false, clock_timestamp() + interval '1 second')"
+        " ON CONFLICT (queue) DO UPDATE SET claim_floor = excluded.claim_floor"
+    )
+    assert rvq.claim(5) == []
+    assert rvq.value("SELECT rvq.rescue_below_floors()") == 2
+    assert [lease.id for lease in rvq.claim(5)] == [task_id + 1, task_id + 2]
+    assert rvq.value("SELECT rvq.rescue_below_floors()") == 0
+
+
 def test_a_reopened_task_is_found_below_the_floor(rvq: Calls, database: Database) -> None:
     task_id = rvq.create()
     rvq.fail_for_good(rvq.claim_one())
