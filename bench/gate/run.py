@@ -11,7 +11,7 @@ from bench.gate.measured import Measured, stream_figures, webhook_figures
 from bench.gate.profile import Profile
 from bench.gate.stream import Stream
 from bench.gate.target import Target
-from bench.gate.users import KINDS, StreamUser, Work
+from bench.gate.users import KINDS, StreamUser, Work, wait_until
 
 POLL_SECONDS = 0.1
 # Until the users are there.
@@ -54,9 +54,9 @@ class Run:
 
     def measure(self) -> None:
         """Wait through warm-up and window, then until all that was created has come back, or time is up."""
-        self._until(self.window[0])
+        wait_until(self.window[0], self._sleep)
         self.target.reset_receiver(self.wall_window[0])
-        self._until(self.window[1])
+        wait_until(self.window[1], self._sleep)
         give_up = self.window[1] + self.profile.load.drain
         while time.perf_counter() < give_up and not self._enough_came_back():
             self._sleep(POLL_SECONDS)
@@ -72,9 +72,6 @@ class Run:
             webhook_figures(self.target.report(), self._created_in_window(), self.wall_window),
             exceptions,
         )
-
-    def _until(self, moment: float) -> None:
-        self._sleep(max(0.0, moment - time.perf_counter()))
 
     def _created_in_window(self) -> list[str]:
         low, high = self.window

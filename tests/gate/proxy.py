@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,14 +21,17 @@ def as_it_is(_path: str) -> tuple[float, int]:
 
 
 class Once:
-    """A rule that treats the first request in its own way, and all others as they are."""
+    """A rule that treats the first request to `path` in its own way, and all others as they are."""
 
-    def __init__(self, times: int) -> None:
+    def __init__(self, times: int, path: str) -> None:
+        self._path = path
         self._times = times
         self._lock = threading.Lock()
         self._done = False
 
     def __call__(self, path: str) -> tuple[float, int]:
+        if path != self._path:
+            return as_it_is(path)
         with self._lock:
             first, self._done = not self._done, True
         return (0.0, self._times) if first else as_it_is(path)
@@ -37,8 +41,11 @@ class Once:
 def proxy(upstream: str, rule: Rule = as_it_is, port: int = 0) -> Iterator[str]:
     """The URL of a proxy for `upstream` (scheme and host only count)."""
 
+    connections: set[socket.socket] = set()
+
     class Handler(_Handler):
         target = urlsplit(upstream).netloc
+        kept = connections
         action = staticmethod(rule)
 
     with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
@@ -48,12 +55,21 @@ def proxy(upstream: str, rule: Rule = as_it_is, port: int = 0) -> Iterator[str]:
             yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
+            # A kept connection would go on being served by this proxy when there is another at the port.
+            for connection in connections:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     target: str
     action: Rule
+    kept: set[socket.socket]
+
+    def setup(self) -> None:
+        super().setup()
+        self.kept.add(self.connection)
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))

@@ -154,8 +154,10 @@ def test_one_webhook_twice(stack: Stack, webhook_proxy_port: int) -> None:
 def run_through_proxy(stack: Stack, port: int, times: int) -> set[str]:
     """The failed checks of a cold run whose first webhook comes so many times."""
     receiver = stack.environ["GATE_WEBHOOK_URL"]
-    with proxy(receiver, Once(times), port=port) as url:
-        environ = {"GATE_WEBHOOK_URL": f"{url}/hook", "GATE_RECEIVER_URL": receiver}
+    # What an earlier run left to be sent again goes to another path.
+    path = f"/hook-{times}"
+    with proxy(receiver, Once(times, path), port=port) as url:
+        environ = {"GATE_WEBHOOK_URL": url + path, "GATE_RECEIVER_URL": receiver}
         run = run_gate(stack, "--warmup", "0", "--drain", "6", environ=environ)
     assert run.status != 0
     return run.failed

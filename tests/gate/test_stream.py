@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from bench.gate.measured import stream_figures
 from bench.gate.stream import Stream
+from bench.gate.users import wait_until
 
 
 class Clock:
@@ -113,3 +116,15 @@ def test_only_the_window_counts(clock: Clock) -> None:
     assert (figures.due, figures.answered) == (4, 4)
     assert figures.ms["p100"] == pytest.approx(6500)
     assert figures.reached == pytest.approx(3 / 2)
+
+
+def test_nothing_is_sent_before_it_is_due_even_when_the_timer_ends_early() -> None:
+    moment = time.perf_counter() + 0.2
+    early = iter([0.0])
+
+    def timer(seconds: float) -> None:
+        time.sleep(next(early, seconds))
+
+    assert wait_until(moment, timer)
+    assert time.perf_counter() >= moment
+    assert not wait_until(moment, timer)
