@@ -9,6 +9,7 @@ from typing import Any
 
 from gunicorn import util  # type: ignore[import-untyped]
 from gunicorn.glogging import Logger  # type: ignore[import-untyped]
+from gunicorn.http import wsgi  # type: ignore[import-untyped]
 from gunicorn.http.errors import (  # type: ignore[import-untyped]
     LimitRequestHeaders,
     ParseException,
@@ -16,6 +17,22 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
 from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped]
 
 from app.problems import MEDIA_TYPE, MalformedRequest, Problem, TooManyHeaders, Unexpected
+
+
+class OneWrite(wsgi.Response):  # type: ignore[misc]
+    """Sends head and body in one packet where Gunicorn sends two: a system call and a wake-up less."""
+
+    headers_sent: bool
+
+    def write(self, arg: bytes) -> None:
+        whole = self.response_length == len(arg) and not (self.headers_sent or self._omits_body)
+        if not whole:
+            super().write(arg)
+            return
+        head = [*self.default_headers(), *(f"{name}: {value}\r\n" for name, value in self.headers)]
+        self.headers_sent = True
+        self.sent = len(arg)
+        util.write(self.sock, "".join(head).encode("latin-1") + b"\r\n" + arg)
 
 
 class Worker(ThreadWorker):  # type: ignore[misc]
@@ -31,6 +48,34 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         while keep is True and self.alive and conn.parser.unreader.buf.getbuffer().nbytes:
             keep = super().handle(conn)
         return keep
+
+    def handle_request(self, req: Any, conn: Any) -> bool:
+        """Gunicorn's own, less what only its access log needs, and with answers in one packet."""
+        answer, environ = wsgi.create(
+            req, conn.sock, conn.client, conn.server, self.cfg, response_class=OneWrite
+        )
+        environ["wsgi.multithread"] = True
+        if not self.alive or len(self.keepalived_conns) >= self.max_keepalived:
+            answer.force_close()
+        try:
+            pieces = self.wsgi(environ, answer.start_response)
+            try:
+                if not self.alive:
+                    answer.force_close()
+                for piece in pieces:
+                    answer.write(piece)
+                answer.close()
+            finally:
+                if hasattr(pieces, "close"):
+                    pieces.close()
+        except OSError:  # the client went away
+            raise
+        except Exception:
+            if not answer.headers_sent:
+                raise
+            self.log.exception("an answer was cut")
+            raise StopIteration from None
+        return not answer.should_close()
 
     def handle_error(self, _req: Any, client: Any, _addr: Any, exc: BaseException) -> None:
         """Gunicorn would answer with a page of HTML that repeats what was sent."""

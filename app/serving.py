@@ -11,6 +11,7 @@ import logging
 import os
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -112,6 +113,9 @@ def on_reload(_server: Any) -> None:
 def post_fork(_server: Any, _worker: Any) -> None:
     """In a new process: all its connections, warm. Without the database it serves 503 until it is back."""
     global pool
+    # The master's handlers, which are inherited, only take notes: a stop that comes now would be lost.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     from app.partner.store import WARM_UP as PARTNER
     from app.worker.store import WARM_UP as WORKER
 

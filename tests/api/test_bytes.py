@@ -8,7 +8,7 @@ from tests.api.documents import DOCUMENTS, OBJECTS
 from tests.api.rig import Caller
 from tests.support.database import Database
 
-MANY = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ODD = r'{"b":1,"a":1.10,"a":1e2,"n":9007199254740993,"s":"\u00e4\ud800\/\u0000 ä","e":1E999}'
 
 

@@ -13,7 +13,7 @@ from tests.api.documents import DOCUMENTS
 from tests.api.rig import TOKENS, Caller
 from tests.api.test_bodies import AUDIENCE, BODIES
 
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NAMES = [
     "sub_tasks", "payload", "max_attempts", "webhook_url", "metadata", "queue", "not_before", "completion",
     "policy", "count", "deadline_seconds", "headers", "body", "worker_id", "limit", "lease_seconds", "queues",
