@@ -7,6 +7,8 @@ folder has to be known first, and only the processes that serve write to it.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import logging
 import os
 import resource
@@ -35,6 +37,7 @@ WAIT_SECONDS = 1.0
 # Threads that are left when every connection is in use and every waiter waits: they shed and tell health.
 SPARE_THREADS = 8
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+METRICS_PREFIX = "rvq-metrics-"
 
 settings: Settings
 pool: Pool | None = None
@@ -83,11 +86,30 @@ def connections_that_fit(threads: int) -> int:
 
 
 def choose_metrics_folder(environ: dict[str, str] | os._Environ[str]) -> None:
-    """Before app.metrics is imported anywhere. A given folder is kept."""
-    if METRICS_FOLDER not in environ:
-        memory = Path("/dev/shm")
-        parent = memory if os.access(memory, os.W_OK) else None
-        environ[METRICS_FOLDER] = tempfile.mkdtemp(prefix="rvq-metrics-", dir=parent)
+    """Before app.metrics is imported anywhere. A given folder is kept; what a killed Gunicorn left goes."""
+    if METRICS_FOLDER in environ:
+        return
+    memory = Path("/dev/shm")
+    parent = memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
+    for folder in parent.glob(METRICS_PREFIX + "*"):
+        with contextlib.suppress(OSError):
+            _lock(folder)
+            shutil.rmtree(folder)
+    environ[METRICS_FOLDER] = tempfile.mkdtemp(prefix=METRICS_PREFIX, dir=parent)
+    _lock(Path(environ[METRICS_FOLDER]))
+
+
+def _lock(folder: Path) -> None:
+    """Until this process and its children end; raises OSError while others live in the folder.
+
+    The descriptor is left open on purpose, and is no object that a reload could throw away.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
 
 
 def on_starting(_server: Any) -> None:
@@ -141,7 +163,7 @@ def child_exit(_server: Any, worker: Any) -> None:
 
 def on_exit(_server: Any) -> None:
     folder = os.environ.get(METRICS_FOLDER, "")
-    if Path(folder).name.startswith("rvq-metrics-"):
+    if Path(folder).name.startswith(METRICS_PREFIX):
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -155,4 +177,5 @@ def _prepare_database() -> None:
 
 def _give_up(reason: str) -> NoReturn:
     log.critical(reason)
+    on_exit(None)
     raise SystemExit(1)

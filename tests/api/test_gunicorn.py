@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import psycopg2
 import pytest
@@ -171,6 +172,26 @@ def refuses(server: Gunicorn) -> bool:
     except OSError:
         return True
     return False
+
+
+def metrics_folder(server: Gunicorn) -> Path:
+    """Where its processes keep their values: they hold it open."""
+    held = Path(f"/proc/{server.children()[0]}/fd").iterdir()
+    (folder,) = {path for path in map(Path.resolve, held) if path.name.startswith("rvq-metrics-")}
+    return folder
+
+
+def test_neither_a_stop_nor_a_kill_leaves_metrics_behind_for_long(gunicorn: Start) -> None:
+    killed = gunicorn(APP_DB_POOL="2", APP_PROCESSES="1")
+    children, left = killed.children(), metrics_folder(killed)
+    killed.process.kill()
+    killed.wait()
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "its children end too")
+    stopped = gunicorn(APP_DB_POOL="2", APP_PROCESSES="1")
+    own = metrics_folder(stopped)
+    assert own.exists()
+    stopped.stop()
+    assert [left.exists(), own.exists()] == [False, False]
 
 
 def test_the_log_is_json_and_says_what_happened(gunicorn: Start) -> None:
