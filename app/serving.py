@@ -93,16 +93,17 @@ def choose_metrics_folder(environ: dict[str, str] | os._Environ[str]) -> None:
     parent = memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
     for folder in parent.glob(METRICS_PREFIX + "*"):
         with contextlib.suppress(OSError):
-            _lock(folder)
-            shutil.rmtree(folder)
+            lock = _lock(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
     environ[METRICS_FOLDER] = tempfile.mkdtemp(prefix=METRICS_PREFIX, dir=parent)
     _lock(Path(environ[METRICS_FOLDER]))
 
 
-def _lock(folder: Path) -> None:
+def _lock(folder: Path) -> int:
     """Until this process and its children end; raises OSError while others live in the folder.
 
-    The descriptor is left open on purpose, and is no object that a reload could throw away.
+    A bare descriptor, and no object: a reload would throw that away, and the lock with it.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -110,6 +111,7 @@ def _lock(folder: Path) -> None:
     except OSError:
         os.close(descriptor)
         raise
+    return descriptor
 
 
 def on_starting(_server: Any) -> None:
