@@ -96,8 +96,11 @@ def choose_metrics_folder(environ: dict[str, str] | os._Environ[str]) -> None:
             lock = _lock(folder)
             shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
-    environ[METRICS_FOLDER] = tempfile.mkdtemp(prefix=METRICS_PREFIX, dir=parent)
-    _lock(Path(environ[METRICS_FOLDER]))
+    # Locked before it has the name under which another start would sweep it.
+    unnamed = Path(tempfile.mkdtemp(prefix="rvq-starting-", dir=parent))
+    _lock(unnamed)
+    folder = unnamed.rename(parent / unnamed.name.replace("rvq-starting-", METRICS_PREFIX))
+    environ[METRICS_FOLDER] = str(folder)
 
 
 def _lock(folder: Path) -> int:
