@@ -1,0 +1,1 @@
+"""What `rvq admin` does, over HTTP with the admin key: `client` calls, `actions` are the sub-commands."""
