@@ -9,9 +9,10 @@ WORKERS ?= 4
 RATE ?= 500
 GATE ?=
 BENCH ?=
+FAULTS ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help install test lint format schema demo up hostile kills bench-core gate gate-search clean
+.PHONY: help install test faults lint format schema demo up hostile kills bench-core gate gate-search clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,6 +33,9 @@ ifeq ($(TESTS),)
 	    set -x; RVQ_TEST_POSTGRES=15 $(BIN)/python -m pytest -n $(WORKERS) -m versions; \
 	else echo 'PostgreSQL 15 is not installed: its short run is left out'; fi
 endif
+
+faults: install ## kills at random and overlapping batches for FAULTS=30 seconds each, then the other outages
+	RVQ_FAULTS_SECONDS=$(FAULTS) RVQ_ADVERSARIAL_SECONDS=$(FAULTS) $(BIN)/python -m pytest tests/e2e tests/faults
 
 lint: install ## ruff, mypy and the other guards
 	$(BIN)/python -m pytest -q tests/guards

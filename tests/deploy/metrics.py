@@ -36,7 +36,7 @@ def exported() -> dict[str, set[str]]:
     families = text_string_to_metric_families(metrics.exposition(STATS).decode())
     for family in families:
         # When a counter began, which prometheus_client adds, is nothing that anybody looks at.
-        for sample in (one for one in family.samples if one.name != f"{family.name}_created"):
+        for sample in (one for one in family.samples if not one.name.endswith("_created")):
             api.setdefault(sample.name, {*sample.labels, "instance", "job"})
     sender = _of_registry(Metrics().registry)
     return api | {name: {*labels, "dispatcher", "instance", "job"} for name, labels in sender.items()}
