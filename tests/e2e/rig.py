@@ -89,6 +89,11 @@ class Rvq:
         self.api = self._keep(start_api(environ, log=self.log("api")))
         return self.api
 
+    def kill_api(self) -> None:
+        """All its processes at once, and wait until the last of them has let go of the port."""
+        self.api.kill()
+        wait_until(lambda: is_free(self.bind), "the API's port is free", PATIENCE)
+
     def start_dispatcher(self, **changes: str) -> Process:
         environ = child_environ({**self.settings, **changes})
         self.dispatcher = self._keep(start_dispatcher(environ, log=self.log("dispatcher")))
@@ -181,6 +186,16 @@ def ask(
     connection.request(method, path, encoded(body), dict(headers))
     response = connection.getresponse()
     return Answer(response.status, dict(response.getheaders()), response.read())
+
+
+def is_free(bind: str) -> bool:
+    host, _, port = bind.rpartition(":")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):
+            probe.bind((host, int(port)))
+            return True
+    return False
 
 
 def unused_port() -> int:

@@ -72,7 +72,7 @@ class Killer:
             os.kill(self.rng.choice(sorted(children(self.rvq.api))), signal.SIGKILL)
 
     def kill_api(self) -> None:
-        self.rvq.api.kill()
+        self.rvq.kill_api()
         self.rvq.start_api()
 
     def kill_worker(self) -> None:

@@ -42,7 +42,7 @@ def test_results_that_workers_hold_while_the_api_is_dead_arrive_once(rvq: Rvq, d
     for _ in range(2):
         rvq.start_worker("Held")
     wait_until(lambda: len(started(rvq)) == 8, "both workers are busy", 60)
-    rvq.api.kill()
+    rvq.kill_api()
     (rvq.folder / "go").touch()
     wait_until(lambda: held_results(rvq) == 2, "both have results that nobody takes", 60)
     rvq.start_api()
