@@ -32,14 +32,14 @@ STRING = re.compile(r'"[^"]*"')
 
 def exported() -> dict[str, set[str]]:
     """Sample names, and the labels that each may have."""
-    api = {name: {*labels, "instance", "job"} for name, labels in _of_registry(metrics.REGISTRY).items()}
+    api = {name: {*labels, "instance"} for name, labels in _of_registry(metrics.REGISTRY).items()}
     families = text_string_to_metric_families(metrics.exposition(STATS).decode())
     for family in families:
         # When a counter began, which prometheus_client adds, is nothing that anybody looks at.
         for sample in (one for one in family.samples if not one.name.endswith("_created")):
-            api.setdefault(sample.name, {*sample.labels, "instance", "job"})
+            api.setdefault(sample.name, {*sample.labels, "instance"})
     sender = _of_registry(Metrics().registry)
-    return api | {name: {*labels, "dispatcher", "instance", "job"} for name, labels in sender.items()}
+    return api | {name: {*labels, "dispatcher", "instance"} for name, labels in sender.items()}
 
 
 def _of_registry(registry: CollectorRegistry) -> dict[str, set[str]]:
