@@ -13,6 +13,8 @@ from tests.support.database import Database
 from tests.support.server import Server
 
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
+# The long versions, for a machine with time.
+LONG = bool(os.environ.get("RVQ_TEST_LONG"))
 
 
 @contextlib.contextmanager
