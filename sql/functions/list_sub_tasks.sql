@@ -1,4 +1,5 @@
 -- In the order the partner gave them.
+-- One batch may put a sub_task back and, as a sibling failed, cancel it at the same moment: cancelled is the later one.
 -- Callers: app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit integer, p_after bigint)
 RETURNS TABLE (id bigint, status text, attempt integer, max_attempts integer, payload text, result text, error text,
@@ -16,7 +17,7 @@ AS $$
       FROM rvq.sub_tasks AS s
       LEFT JOIN rvq.open_sub_tasks AS o ON o.id = s.id
       LEFT JOIN LATERAL (SELECT * FROM rvq.outcomes AS c WHERE c.id = s.id AND (o.id IS NOT NULL OR c.status <> 'retrying')
-                          ORDER BY c.attempt DESC, c.ended_at DESC LIMIT 1) AS l ON true
+                          ORDER BY c.attempt DESC, c.ended_at DESC, c.status = 'retrying' LIMIT 1) AS l ON true
       CROSS JOIN LATERAL (SELECT CASE WHEN o.id IS NOT NULL THEN o.status::text ELSE l.status::text END AS status) AS v
      WHERE s.id > greatest(p_after, p_task_id) AND s.id <= p_task_id | 16383 AND p_task_id & 16383 = 0
        AND (p_status IS NULL OR v.status = p_status)
