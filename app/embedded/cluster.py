@@ -30,7 +30,7 @@ Setting = str | int | float
 USER = "rvq"
 BASE_SETTINGS: Mapping[str, Setting] = {
     "listen_addresses": "127.0.0.1",
-    "max_connections": 200,
+    "max_connections": 400,
     "timezone": "UTC",
     "log_timezone": "UTC",
     "jit": "off",

@@ -82,7 +82,7 @@ def test_settings_are_taken_over_at_each_start(folder: Path) -> None:
         cluster = Cluster(folder, settings={**NO_SYNC, "work_mem": f"{megabytes}MB"})
         cluster.start()
         assert answer(cluster.url(), "SHOW work_mem") == f"{megabytes}MB"
-        assert answer(cluster.url(), "SHOW max_connections") == "200"
+        assert answer(cluster.url(), "SHOW max_connections") == "400"
         cluster.stop()
 
 
