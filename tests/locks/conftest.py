@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -36,7 +36,8 @@ def stage(server: Server) -> Iterator[tuple[Database, Scene]]:
 
 
 @pytest.fixture
-def broken_stage(server: Server) -> Iterator[Callable[[], tuple[Database, Scene]]]:
+def broken_stage(server: Server) -> Iterator[tuple[Database, Scene]]:
     """As `stage`, to break something in."""
     with database_of_its_own(server, "broken") as database:
-        yield lambda: (database, make_scene(database))
+        scene = make_scene(database)
+        yield database, scene

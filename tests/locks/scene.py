@@ -148,6 +148,8 @@ class _Maker:
         rvq.fold()
         for queue in ("z", "q1", "a", "default"):
             rvq.create(1, queue=queue)
+        rvq.create(2, queue="below")
+        self.database.rows("INSERT INTO rvq.queues (queue, claim_floor) VALUES ('below', 'infinity')")
 
 
 def make_scene(database: Database) -> Scene:
@@ -264,6 +266,7 @@ def _of_maintenance(scene: Scene) -> list[Operation]:
         Operation("sweep", "SELECT rvq.sweep_stranded_tasks(0, 1000)"),
         Operation("fold", "SELECT rvq.fold_counters()"),
         Operation("raise floors", "SELECT rvq.raise_claim_floors()"),
+        Operation("rescue", "SELECT rvq.rescue_below_floors()", waits=False),
         Operation("check admission", "SELECT rvq.check_admission()"),
         Operation("make partitions", "SELECT rvq.create_partitions(8)"),
         Operation("retention", "SELECT rvq.drop_expired_partitions(30)", waits=False),
