@@ -1,8 +1,4 @@
-"""The feed of events: commit order, and nothing ever appears behind a cursor handed out.
-
-A transaction open anywhere on the server, in another test's database too, may hold the feed back for a while:
-what must be in it is waited for.
-"""
+"""The feed of events: commit order, and nothing ever appears behind a cursor handed out."""
 
 from __future__ import annotations
 
@@ -108,6 +104,17 @@ def test_readers_that_stay_open_do_not_hold_the_feed_back(
     reader.rows("SELECT * FROM rvq.list_tasks(NULL, 1, 1)")
     await_feed(rvq, [end_one(rvq, "default")])
     reader.connection.commit()
+
+
+def test_a_writer_that_is_not_ours_does_not_hold_the_feed_back(
+    rvq: Calls, in_transaction: Callable[[], Calls]
+) -> None:
+    rvq.create()
+    stranger = in_transaction()
+    assert stranger.value("SELECT pg_current_xact_id()::text")
+    event = end_one(rvq, "default")
+    assert ids(page(rvq)) == [event]
+    stranger.connection.commit()
 
 
 def test_every_run_of_a_task_is_an_event_of_its_own(rvq: Calls) -> None:
