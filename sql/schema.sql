@@ -285,6 +285,9 @@ DECLARE
     v_matched integer;
     v_left integer := p_limit;
     v_queue text;
+    v_again boolean;
+    v_holds boolean := false;
+    v_taken bigint[];
     v_ids bigint[];
     v_attempts smallint[];
     v_max_attempts smallint[];
@@ -294,29 +297,30 @@ BEGIN
     lease_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
     FOR v_pass IN 1 .. 2 LOOP
         FOREACH v_queue IN ARRAY p_queues LOOP
-            WITH again AS MATERIALIZED (
-                SELECT s.id FROM rvq.open_sub_tasks AS s
-                 WHERE s.status = 'queued' AND s.again AND s.queue = v_queue
-                   AND NOT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = v_queue), false)
-                 ORDER BY s.queued_at, s.id LIMIT v_left FOR UPDATE SKIP LOCKED),
-            fresh AS MATERIALIZED (
-                SELECT s.id FROM rvq.open_sub_tasks AS s
-                 WHERE s.status = 'queued' AND NOT s.again AND s.queue = v_queue
-                   AND s.queued_at >= coalesce((SELECT CASE WHEN q.paused THEN 'infinity' ELSE q.claim_floor END
-                                                  FROM rvq.queues AS q WHERE q.queue = v_queue), '-infinity')
-                 ORDER BY s.queued_at, s.id LIMIT v_left - (SELECT count(*) FROM again) FOR UPDATE SKIP LOCKED),
-            claimed AS (
+            v_taken := '{}';
+            FOREACH v_again IN ARRAY '{t,f}'::boolean[] LOOP
+                -- Mostly nothing is queued again; then nothing is locked by having looked.
+                CONTINUE WHEN v_again AND NOT EXISTS (
+                    SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'queued' AND s.again AND s.queue = v_queue);
+                IF v_holds THEN
+                    v_taken := v_taken || rvq.take_more_queued(v_queue, v_again, v_left - cardinality(v_taken));
+                ELSE
+                    v_taken := rvq.take_queued(v_queue, v_again, v_left);
+                    v_holds := true;
+                END IF;
+                EXIT WHEN cardinality(v_taken) = v_left;
+            END LOOP;
+            CONTINUE WHEN cardinality(v_taken) = 0;
+            WITH claimed AS (
                 UPDATE rvq.open_sub_tasks AS s
                    SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_id, due_at = NULL,
                        lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = claim_sub_tasks.lease_expires_at
-                  FROM (SELECT * FROM again UNION ALL SELECT * FROM fresh) AS p WHERE s.id = p.id
+                 WHERE s.id = ANY (v_taken)
                 RETURNING s.id, s.attempt, s.max_attempts, s.lease_token),
             counted AS (
-                INSERT INTO rvq.counter_deltas (queue, queued, claimed)
-                SELECT v_queue, -count(*), count(*) FROM claimed HAVING count(*) > 0)
+                INSERT INTO rvq.counter_deltas (queue, queued, claimed) SELECT v_queue, -count(*), count(*) FROM claimed)
             SELECT array_agg(c.id), array_agg(c.attempt), array_agg(c.max_attempts), array_agg(c.lease_token)
               INTO v_ids, v_attempts, v_max_attempts, v_tokens FROM (SELECT * FROM claimed ORDER BY id) AS c;
-            CONTINUE WHEN v_ids IS NULL;
             v_left := v_left - cardinality(v_ids);
             queue := v_queue;
             v_row := 0;
@@ -983,12 +987,23 @@ $$;
 COMMENT ON FUNCTION rvq.list_due_hosts() IS 'Hosts with deliveries nobody is sending, and when the oldest of each is due.';
 
 CREATE FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit integer) RETURNS TABLE(xid xid8, id bigint, body text)
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql
     AS $$
-    SELECT e.xid, e.id, e.body FROM rvq.events AS e
-     WHERE (e.xid, e.id) > (p_after_xid, p_after_id) AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
-     ORDER BY e.xid, e.id LIMIT p_limit
-$$;
+DECLARE
+    v_horizon xid8;
+BEGIN
+    v_horizon := coalesce(
+        (SELECT x.xid
+           FROM pg_snapshot_xip(pg_current_snapshot()) AS x(xid)
+           JOIN pg_stat_activity AS a ON a.backend_xid = x.xid::xid AND a.datname = current_database()
+           JOIN pg_locks AS l ON l.pid = a.pid AND l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2
+          ORDER BY x.xid LIMIT 1),
+        pg_snapshot_xmax(pg_current_snapshot()));
+    RETURN QUERY
+        SELECT e.xid, e.id, e.body FROM rvq.events AS e
+         WHERE (e.xid, e.id) > (p_after_xid, p_after_id) AND e.xid < v_horizon
+         ORDER BY e.xid, e.id LIMIT p_limit;
+END $$;
 
 COMMENT ON FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit integer) IS 'Events after a place in the feed, in its order.';
 
@@ -1128,15 +1143,17 @@ CREATE FUNCTION rvq.promote_due(p_limit integer) RETURNS integer
     SET jit TO 'off'
     AS $$
 DECLARE
+    v_due bigint[];
     v_promoted integer;
 BEGIN
     PERFORM rvq.enter();
-    WITH due AS MATERIALIZED (
-        SELECT s.id FROM rvq.open_sub_tasks AS s WHERE s.status = 'scheduled' AND s.due_at <= rvq.clock()
-         ORDER BY s.due_at LIMIT p_limit FOR UPDATE SKIP LOCKED),
-    promoted AS (
+    IF NOT EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'scheduled' AND s.due_at <= rvq.clock()) THEN
+        RETURN 0;
+    END IF;
+    v_due := rvq.take_due(p_limit);
+    WITH promoted AS (
         UPDATE rvq.open_sub_tasks AS s SET status = 'queued', again = true, due_at = NULL
-          FROM due WHERE s.id = due.id RETURNING s.queue),
+         WHERE s.id = ANY (v_due) RETURNING s.queue),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, scheduled, queued)
         SELECT p.queue, -count(*), count(*) FROM promoted AS p GROUP BY p.queue)
@@ -1651,6 +1668,52 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.sweep_stranded_tasks(p_after bigint, p_limit integer) IS 'End open tasks that have no open sub_task: where it got to, how many it found.';
+
+CREATE FUNCTION rvq.take_due(p_limit integer) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET lock_timeout TO '10ms'
+    AS $$
+BEGIN
+    RETURN ARRAY(SELECT s.id FROM rvq.open_sub_tasks AS s WHERE s.status = 'scheduled' AND s.due_at <= rvq.clock()
+                  ORDER BY s.due_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+EXCEPTION WHEN lock_not_available THEN
+    RETURN '{}';
+END $$;
+
+COMMENT ON FUNCTION rvq.take_due(p_limit integer) IS 'Lock scheduled sub_tasks that are due and that nobody holds; their ids.';
+
+CREATE FUNCTION rvq.take_more_queued(p_queue text, p_again boolean, p_limit integer) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET lock_timeout TO '10ms'
+    AS $$
+BEGIN
+    RETURN rvq.take_queued(p_queue, p_again, p_limit);
+EXCEPTION WHEN lock_not_available THEN
+    RETURN '{}';
+END $$;
+
+COMMENT ON FUNCTION rvq.take_more_queued(p_queue text, p_again boolean, p_limit integer) IS 'As rvq.take_queued, without ever waiting for long.';
+
+CREATE FUNCTION rvq.take_queued(p_queue text, p_again boolean, p_limit integer) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF p_again THEN
+        RETURN ARRAY(
+            SELECT s.id FROM rvq.open_sub_tasks AS s
+             WHERE s.status = 'queued' AND s.again AND s.queue = p_queue
+               AND NOT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = p_queue), false)
+             ORDER BY s.queued_at, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    END IF;
+    RETURN ARRAY(
+        SELECT s.id FROM rvq.open_sub_tasks AS s
+         WHERE s.status = 'queued' AND NOT s.again AND s.queue = p_queue
+           AND s.queued_at >= coalesce((SELECT CASE WHEN q.paused THEN 'infinity' ELSE q.claim_floor END
+                                          FROM rvq.queues AS q WHERE q.queue = p_queue), '-infinity')
+         ORDER BY s.queued_at, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+END $$;
+
+COMMENT ON FUNCTION rvq.take_queued(p_queue text, p_again boolean, p_limit integer) IS 'Lock the oldest queued sub_tasks of one lane that nobody holds; their ids.';
 
 CREATE FUNCTION rvq.task_of(p_id bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -1,10 +1,11 @@
 -- Takes up to p_limit sub_tasks, the queues in the order given, each queue's oldest first: those queued again, which are
 -- the older ones, then those queued for the first time, from the queue's floor on. When that is too few, what is
 -- scheduled and due by now is queued and a second pass made.
--- MATERIALIZED: otherwise the planner may run an inner select once a row and take more than the limit.
+-- Locked by one statement and updated by the next, which sees what was locked: an UPDATE that finds a row changed since its
+-- snapshot runs what it joins once more, locks, limit and all.
 -- The payloads' partition is named, not pruned: a cached plan over the parent would lock every partition at each
 -- call. That statement is planned each time, so it is the plainest there is: one index, no join.
--- Locks: door; sub_tasks with SKIP LOCKED, so it never waits. Writes no tasks row.
+-- Locks: door; sub_tasks with SKIP LOCKED, see rvq.take_queued and rvq.take_more_queued. Writes no tasks row.
 -- Callers: app/worker/store.py
 CREATE OR REPLACE FUNCTION rvq.claim_sub_tasks(p_worker_id text, p_limit integer, p_lease_seconds integer, p_queues text[])
 RETURNS TABLE (id bigint, queue text, attempt integer, max_attempts integer, payload text, lease_token uuid, lease_expires_at timestamptz)
@@ -22,6 +23,9 @@ DECLARE
     v_matched integer;
     v_left integer := p_limit;
     v_queue text;
+    v_again boolean;
+    v_holds boolean := false;
+    v_taken bigint[];
     v_ids bigint[];
     v_attempts smallint[];
     v_max_attempts smallint[];
@@ -31,29 +35,30 @@ BEGIN
     lease_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
     FOR v_pass IN 1 .. 2 LOOP
         FOREACH v_queue IN ARRAY p_queues LOOP
-            WITH again AS MATERIALIZED (
-                SELECT s.id FROM rvq.open_sub_tasks AS s
-                 WHERE s.status = 'queued' AND s.again AND s.queue = v_queue
-                   AND NOT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = v_queue), false)
-                 ORDER BY s.queued_at, s.id LIMIT v_left FOR UPDATE SKIP LOCKED),
-            fresh AS MATERIALIZED (
-                SELECT s.id FROM rvq.open_sub_tasks AS s
-                 WHERE s.status = 'queued' AND NOT s.again AND s.queue = v_queue
-                   AND s.queued_at >= coalesce((SELECT CASE WHEN q.paused THEN 'infinity' ELSE q.claim_floor END
-                                                  FROM rvq.queues AS q WHERE q.queue = v_queue), '-infinity')
-                 ORDER BY s.queued_at, s.id LIMIT v_left - (SELECT count(*) FROM again) FOR UPDATE SKIP LOCKED),
-            claimed AS (
+            v_taken := '{}';
+            FOREACH v_again IN ARRAY '{t,f}'::boolean[] LOOP
+                -- Mostly nothing is queued again; then nothing is locked by having looked.
+                CONTINUE WHEN v_again AND NOT EXISTS (
+                    SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'queued' AND s.again AND s.queue = v_queue);
+                IF v_holds THEN
+                    v_taken := v_taken || rvq.take_more_queued(v_queue, v_again, v_left - cardinality(v_taken));
+                ELSE
+                    v_taken := rvq.take_queued(v_queue, v_again, v_left);
+                    v_holds := true;
+                END IF;
+                EXIT WHEN cardinality(v_taken) = v_left;
+            END LOOP;
+            CONTINUE WHEN cardinality(v_taken) = 0;
+            WITH claimed AS (
                 UPDATE rvq.open_sub_tasks AS s
                    SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_id, due_at = NULL,
                        lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = claim_sub_tasks.lease_expires_at
-                  FROM (SELECT * FROM again UNION ALL SELECT * FROM fresh) AS p WHERE s.id = p.id
+                 WHERE s.id = ANY (v_taken)
                 RETURNING s.id, s.attempt, s.max_attempts, s.lease_token),
             counted AS (
-                INSERT INTO rvq.counter_deltas (queue, queued, claimed)
-                SELECT v_queue, -count(*), count(*) FROM claimed HAVING count(*) > 0)
+                INSERT INTO rvq.counter_deltas (queue, queued, claimed) SELECT v_queue, -count(*), count(*) FROM claimed)
             SELECT array_agg(c.id), array_agg(c.attempt), array_agg(c.max_attempts), array_agg(c.lease_token)
               INTO v_ids, v_attempts, v_max_attempts, v_tokens FROM (SELECT * FROM claimed ORDER BY id) AS c;
-            CONTINUE WHEN v_ids IS NULL;
             v_left := v_left - cardinality(v_ids);
             queue := v_queue;
             v_row := 0;

@@ -1,4 +1,4 @@
--- Locks: sub_tasks, SKIP LOCKED. No door of its own where claim calls it: claim holds it.
+-- Locks: sub_tasks, see rvq.take_due. No door of its own where claim calls it: claim holds it.
 -- Callers: rvq.claim_sub_tasks, dispatcher/store.py (maintenance)
 CREATE OR REPLACE FUNCTION rvq.promote_due(p_limit integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
@@ -10,15 +10,17 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
+    v_due bigint[];
     v_promoted integer;
 BEGIN
     PERFORM rvq.enter();
-    WITH due AS MATERIALIZED (
-        SELECT s.id FROM rvq.open_sub_tasks AS s WHERE s.status = 'scheduled' AND s.due_at <= rvq.clock()
-         ORDER BY s.due_at LIMIT p_limit FOR UPDATE SKIP LOCKED),
-    promoted AS (
+    IF NOT EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'scheduled' AND s.due_at <= rvq.clock()) THEN
+        RETURN 0;
+    END IF;
+    v_due := rvq.take_due(p_limit);
+    WITH promoted AS (
         UPDATE rvq.open_sub_tasks AS s SET status = 'queued', again = true, due_at = NULL
-          FROM due WHERE s.id = due.id RETURNING s.queue),
+         WHERE s.id = ANY (v_due) RETURNING s.queue),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, scheduled, queued)
         SELECT p.queue, -count(*), count(*) FROM promoted AS p GROUP BY p.queue)

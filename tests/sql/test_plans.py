@@ -219,6 +219,7 @@ def test_nothing_is_sorted_ahead_of_skip_locked(plans: Plans, scene: Calls, name
 
 def test_a_claim_reads_the_indexes_that_are_its_order(plans: Plans) -> None:
     plans.calls.claim(10)
+    plans.calls.claim(10, queues=["empty"])  # where nothing is queued again, the other lane is looked at
     used = set().union(*(plan.indexes for plan in plans.take()))
     assert {"open_sub_tasks_queued", "open_sub_tasks_queued_again", "open_sub_tasks_pkey"} <= used
 
