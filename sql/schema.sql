@@ -226,8 +226,8 @@ CREATE FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds double pre
     AS $_$
 DECLARE
     v_now timestamptz;
-    v_claimed rvq.due_deliveries[] := '{}';
-    v_taken rvq.due_deliveries[];
+    v_ids bigint[] := '{}';
+    v_claimed rvq.due_deliveries[];
     v_host record;
     v_day integer;
     v_random text := rvq.draw();
@@ -242,23 +242,25 @@ BEGIN
           FROM rvq.list_due_hosts() AS h LEFT JOIN rvq.webhook_hosts AS b ON b.host = h.host
          WHERE h.oldest_due_at <= v_now AND coalesce(b.broken_until, '-infinity') <= v_now ORDER BY h.oldest_due_at
     LOOP
-        EXIT WHEN cardinality(v_claimed) >= p_limit;
+        EXIT WHEN cardinality(v_ids) >= p_limit;
         -- Hosts that hang are the many, and there is nothing to pick for them.
         CONTINUE WHEN v_host.in_flight >= v_host.most;
-        WITH picked AS MATERIALIZED (
+        v_ids := v_ids || ARRAY(
             SELECT d.id FROM rvq.due_deliveries AS d
              WHERE d.host = v_host.host AND d.lease_token IS NULL AND d.due_at <= v_now
-             ORDER BY d.due_at, d.id
-             LIMIT least(v_host.most - v_host.in_flight, p_limit - cardinality(v_claimed))
-             FOR UPDATE SKIP LOCKED),
-        claimed AS (
-            UPDATE rvq.due_deliveries AS d
-               SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
-                   claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
-              FROM picked WHERE d.id = picked.id RETURNING d.*)
-        SELECT coalesce(array_agg(c::rvq.due_deliveries ORDER BY c.due_at, c.id), '{}') INTO v_taken FROM claimed AS c;
-        v_claimed := v_claimed || v_taken;
+             ORDER BY d.due_at, d.id LIMIT least(v_host.most - v_host.in_flight, p_limit - cardinality(v_ids)));
     END LOOP;
+    -- One scan in the lock order, whatever the hosts: where SKIP LOCKED waits after all (see rvq.take_queued), it holds only
+    -- what comes before.
+    v_ids := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
+                    WHERE d.id = ANY (v_ids) AND d.lease_token IS NULL AND d.due_at <= v_now
+                    ORDER BY d.id FOR UPDATE SKIP LOCKED);
+    WITH claimed AS (
+        UPDATE rvq.due_deliveries AS d
+           SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
+               claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
+         WHERE d.id = ANY (v_ids) RETURNING d.*)
+    SELECT coalesce(array_agg(c::rvq.due_deliveries ORDER BY c.due_at, c.id), '{}') INTO v_claimed FROM claimed AS c;
     FOR v_day IN SELECT DISTINCT rvq.day_of(c.id) FROM unnest(v_claimed) AS c LOOP
         RETURN QUERY EXECUTE format(
             'SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, e.body, c.lease_token,
@@ -716,22 +718,21 @@ CREATE FUNCTION rvq.expire_delivery_leases(p_limit integer) RETURNS integer
     AS $$
 DECLARE
     v_now timestamptz;
-    v_expired integer;
+    v_lost bigint[];
 BEGIN
     PERFORM rvq.enter();
     v_now := rvq.clock();
-    WITH lost AS MATERIALIZED (
-        SELECT d.id, d.attempt, d.claimed_at FROM rvq.due_deliveries AS d
-         WHERE d.lease_token IS NOT NULL AND d.lease_expires_at <= v_now ORDER BY d.host, d.lease_expires_at LIMIT p_limit
-           FOR UPDATE SKIP LOCKED),
-    freed AS (
-        UPDATE rvq.due_deliveries AS d SET due_at = v_now, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
-          FROM lost WHERE d.id = lost.id RETURNING lost.*),
-    ledger AS (
-        INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, outcome, detail)
-        SELECT f.id, f.claimed_at, v_now, f.attempt, 'pending', 'unknown', '{"reason":"dispatcher_lost"}' FROM freed AS f)
-    SELECT count(*) INTO v_expired FROM freed;
-    RETURN v_expired;
+    v_lost := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
+                     WHERE d.lease_token IS NOT NULL AND d.lease_expires_at <= v_now ORDER BY d.host, d.lease_expires_at LIMIT p_limit);
+    v_lost := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
+                     WHERE d.id = ANY (v_lost) AND d.lease_token IS NOT NULL AND d.lease_expires_at <= v_now
+                     ORDER BY d.id FOR UPDATE SKIP LOCKED);
+    INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, outcome, detail)
+    SELECT d.id, d.claimed_at, v_now, d.attempt, 'pending', 'unknown', '{"reason":"dispatcher_lost"}'
+      FROM rvq.due_deliveries AS d WHERE d.id = ANY (v_lost);
+    UPDATE rvq.due_deliveries AS d SET due_at = v_now, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
+     WHERE d.id = ANY (v_lost);
+    RETURN cardinality(v_lost);
 END $$;
 
 COMMENT ON FUNCTION rvq.expire_delivery_leases(p_limit integer) IS 'Make deliveries of dispatchers that vanished due again; returns how many.';
@@ -1969,7 +1970,7 @@ PARTITION BY RANGE (id);
 
 COMMENT ON TABLE rvq.events IS 'Fact, the outbox: a task ended. id is the task id plus the run (0, then one more at each admin retry). body is signed and sent as it is.';
 
-COMMENT ON COLUMN rvq.events.xid IS 'The transaction that wrote it: the feed hands out only events of transactions older than every one still running, so nothing appears behind a cursor.';
+COMMENT ON COLUMN rvq.events.xid IS 'The transaction that wrote it: the order of the feed, which hands out only events older than any that may still be written.';
 
 CREATE TABLE rvq.idempotency_keys (
     key text NOT NULL COLLATE pg_catalog."C",

@@ -1,7 +1,7 @@
 -- Hands out due deliveries, the host that waits longest first. A host never has more in flight over all dispatchers than
 -- its own limit (p_hosts, p_host_limits), or p_host_limit where it has none, and none while its breaker is open: that is
 -- what keeps one bad host from taking every thread. waited: seconds since it was due.
--- Locks: door, the delivery claimers' lock (they take turns, so that the caps are exact), due_deliveries with SKIP LOCKED.
+-- Locks: door, the delivery claimers' lock (they take turns, so that the caps are exact), due_deliveries by id with SKIP LOCKED.
 -- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.claim_deliveries(
     p_limit integer, p_lease_seconds float8, p_host_limit integer, p_hosts text[] DEFAULT '{}', p_host_limits integer[] DEFAULT '{}'
@@ -16,8 +16,8 @@ SET jit = off
 AS $$
 DECLARE
     v_now timestamptz;
-    v_claimed rvq.due_deliveries[] := '{}';
-    v_taken rvq.due_deliveries[];
+    v_ids bigint[] := '{}';
+    v_claimed rvq.due_deliveries[];
     v_host record;
     v_day integer;
     v_random text := rvq.draw();
@@ -32,23 +32,25 @@ BEGIN
           FROM rvq.list_due_hosts() AS h LEFT JOIN rvq.webhook_hosts AS b ON b.host = h.host
          WHERE h.oldest_due_at <= v_now AND coalesce(b.broken_until, '-infinity') <= v_now ORDER BY h.oldest_due_at
     LOOP
-        EXIT WHEN cardinality(v_claimed) >= p_limit;
+        EXIT WHEN cardinality(v_ids) >= p_limit;
         -- Hosts that hang are the many, and there is nothing to pick for them.
         CONTINUE WHEN v_host.in_flight >= v_host.most;
-        WITH picked AS MATERIALIZED (
+        v_ids := v_ids || ARRAY(
             SELECT d.id FROM rvq.due_deliveries AS d
              WHERE d.host = v_host.host AND d.lease_token IS NULL AND d.due_at <= v_now
-             ORDER BY d.due_at, d.id
-             LIMIT least(v_host.most - v_host.in_flight, p_limit - cardinality(v_claimed))
-             FOR UPDATE SKIP LOCKED),
-        claimed AS (
-            UPDATE rvq.due_deliveries AS d
-               SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
-                   claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
-              FROM picked WHERE d.id = picked.id RETURNING d.*)
-        SELECT coalesce(array_agg(c::rvq.due_deliveries ORDER BY c.due_at, c.id), '{}') INTO v_taken FROM claimed AS c;
-        v_claimed := v_claimed || v_taken;
+             ORDER BY d.due_at, d.id LIMIT least(v_host.most - v_host.in_flight, p_limit - cardinality(v_ids)));
     END LOOP;
+    -- One scan in the lock order, whatever the hosts: where SKIP LOCKED waits after all (see rvq.take_queued), it holds only
+    -- what comes before.
+    v_ids := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
+                    WHERE d.id = ANY (v_ids) AND d.lease_token IS NULL AND d.due_at <= v_now
+                    ORDER BY d.id FOR UPDATE SKIP LOCKED);
+    WITH claimed AS (
+        UPDATE rvq.due_deliveries AS d
+           SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
+               claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
+         WHERE d.id = ANY (v_ids) RETURNING d.*)
+    SELECT coalesce(array_agg(c::rvq.due_deliveries ORDER BY c.due_at, c.id), '{}') INTO v_claimed FROM claimed AS c;
     FOR v_day IN SELECT DISTINCT rvq.day_of(c.id) FROM unnest(v_claimed) AS c LOOP
         RETURN QUERY EXECUTE format(
             'SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, e.body, c.lease_token,

@@ -1,6 +1,6 @@
 -- A dispatcher died, or lost the database, between its claim and its record: whether the receiver saw the event is not
 -- known. The ledger says so and the delivery is due again at once, under the same webhook-id.
--- Locks: door, due_deliveries with SKIP LOCKED.
+-- Locks: door, due_deliveries by id with SKIP LOCKED.
 -- Callers: dispatcher/store.py (maintenance)
 CREATE OR REPLACE FUNCTION rvq.expire_delivery_leases(p_limit integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
@@ -13,21 +13,20 @@ SET jit = off
 AS $$
 DECLARE
     v_now timestamptz;
-    v_expired integer;
+    v_lost bigint[];
 BEGIN
     PERFORM rvq.enter();
     v_now := rvq.clock();
-    WITH lost AS MATERIALIZED (
-        SELECT d.id, d.attempt, d.claimed_at FROM rvq.due_deliveries AS d
-         WHERE d.lease_token IS NOT NULL AND d.lease_expires_at <= v_now ORDER BY d.host, d.lease_expires_at LIMIT p_limit
-           FOR UPDATE SKIP LOCKED),
-    freed AS (
-        UPDATE rvq.due_deliveries AS d SET due_at = v_now, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
-          FROM lost WHERE d.id = lost.id RETURNING lost.*),
-    ledger AS (
-        INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, outcome, detail)
-        SELECT f.id, f.claimed_at, v_now, f.attempt, 'pending', 'unknown', '{"reason":"dispatcher_lost"}' FROM freed AS f)
-    SELECT count(*) INTO v_expired FROM freed;
-    RETURN v_expired;
+    v_lost := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
+                     WHERE d.lease_token IS NOT NULL AND d.lease_expires_at <= v_now ORDER BY d.host, d.lease_expires_at LIMIT p_limit);
+    v_lost := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
+                     WHERE d.id = ANY (v_lost) AND d.lease_token IS NOT NULL AND d.lease_expires_at <= v_now
+                     ORDER BY d.id FOR UPDATE SKIP LOCKED);
+    INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, outcome, detail)
+    SELECT d.id, d.claimed_at, v_now, d.attempt, 'pending', 'unknown', '{"reason":"dispatcher_lost"}'
+      FROM rvq.due_deliveries AS d WHERE d.id = ANY (v_lost);
+    UPDATE rvq.due_deliveries AS d SET due_at = v_now, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
+     WHERE d.id = ANY (v_lost);
+    RETURN cardinality(v_lost);
 END $$;
 COMMENT ON FUNCTION rvq.expire_delivery_leases(integer) IS 'Make deliveries of dispatchers that vanished due again; returns how many.';

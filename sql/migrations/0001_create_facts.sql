@@ -66,7 +66,7 @@ CREATE TABLE rvq.events (
 CREATE INDEX events_unsuccessful ON rvq.events (id) WHERE status <> 'succeeded';
 CREATE INDEX events_feed ON rvq.events (xid, id);
 COMMENT ON TABLE rvq.events IS 'Fact, the outbox: a task ended. id is the task id plus the run (0, then one more at each admin retry). body is signed and sent as it is.';
-COMMENT ON COLUMN rvq.events.xid IS 'The transaction that wrote it: the feed hands out only events of transactions older than every one still running, so nothing appears behind a cursor.';
+COMMENT ON COLUMN rvq.events.xid IS 'The transaction that wrote it: the order of the feed, which hands out only events older than any that may still be written.';
 
 CREATE TYPE rvq.delivery_status AS ENUM ('pending', 'delivered', 'dead');
 COMMENT ON TYPE rvq.delivery_status IS 'State of a delivery: to be sent (again), taken by the receiver, or given up.';
