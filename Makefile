@@ -26,11 +26,11 @@ $(STAMP): setup.cfg pyproject.toml $(SDK)
 	@touch $@
 
 test: install ## all tests on PostgreSQL 16, then a short run on 18 and (where installed) 15; TESTS=... picks
-	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 ifeq ($(TESTS),)
-	RVQ_TEST_POSTGRES=18 $(BIN)/python -m pytest -n $(WORKERS) -m versions
+	RVQ_TEST_POSTGRES=18 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m versions
 	@if test -x /usr/lib/postgresql/15/bin/initdb; then \
-	    set -x; RVQ_TEST_POSTGRES=15 $(BIN)/python -m pytest -n $(WORKERS) -m versions; \
+	    set -x; RVQ_TEST_POSTGRES=15 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m versions; \
 	else echo 'PostgreSQL 15 is not installed: its short run is left out'; fi
 endif
 
