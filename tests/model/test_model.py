@@ -66,7 +66,7 @@ BROKEN = [
     Mutation("release is charged", "release_sub_tasks", "attempt = s.attempt - 1", "attempt = s.attempt"),
     Mutation("one more needed", "verdict", "p_succeeded >= p_required", "p_succeeded > p_required"),
     Mutation("siblings go on", "end_tasks", "IF p_early THEN", "IF false THEN"),
-    Mutation("too early", "promote_due", "s.due_at <= rvq.clock()", "true"),
+    Mutation("too early", "take_due", "s.due_at <= rvq.clock()", "true"),
     Mutation("leases all expire", "expire_leases", "s.lease_expires_at <= v_now", "true"),
     Mutation("runs share an event", "retry_task", "v_event.id - v_task.id + 1", "v_event.id - v_task.id"),
     Mutation("settled by anyone", "settle_deliveries", "AND d.lease_token = a.lease_token", ""),

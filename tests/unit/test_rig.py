@@ -42,8 +42,8 @@ def test_a_counter_that_differs_from_the_truth_is_noticed(database: Database) ->
 
 def test_a_blocked_connection_is_noticed_and_its_holder_known(database: Database) -> None:
     holder, waiting = database.connect(autocommit=False), database.connect()
-    database.rows("LOCK TABLE rvq.queues", on=holder)
-    with background(database.rows, "SELECT * FROM rvq.queues", on=waiting) as answer:
+    database.rows("LOCK TABLE rvq.open_tasks", on=holder)
+    with background(database.rows, "SELECT * FROM rvq.open_tasks", on=waiting) as answer:
         wait_until_blocked(database.main, waiting, by=holder)
         assert not answer.done()
         holder.rollback()

@@ -48,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     folder: Path = (arguments.data or default_folder()).absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Both, whatever we inherited: a shell's background command comes with SIGINT ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     with contextlib.ExitStack() as stack:
         stack.enter_context(only_one(folder))
         lock = stack.enter_context(children_lock(folder))
