@@ -71,10 +71,13 @@ class Database:
         )
 
     def clean(self) -> None:
-        """Empty everything, and put the clock right."""
+        """Empty everything, put the clock right, and forget what a reset keeps: pauses, bounds."""
         if self._clock_moved:
             self.move_clock(0)
         self.rows("SELECT rvq.reset()")
+        self.rows("DELETE FROM rvq.queues")
+        self.rows("DELETE FROM rvq.admission")
+        self.rows("INSERT INTO rvq.admission DEFAULT VALUES")
 
     def close(self) -> None:
         for connection in self._connections:
