@@ -251,10 +251,10 @@ BEGIN
              ORDER BY d.due_at, d.id LIMIT least(v_host.most - v_host.in_flight, p_limit - cardinality(v_ids)));
     END LOOP;
     -- One scan in the lock order, whatever the hosts: where SKIP LOCKED waits after all (see rvq.take_queued), it holds only
-    -- what comes before.
-    v_ids := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
-                    WHERE d.id = ANY (v_ids) AND d.lease_token IS NULL AND d.due_at <= v_now
-                    ORDER BY d.id FOR UPDATE SKIP LOCKED);
+    -- what comes before. Named by id alone, or a plan might read the whole index of what is due instead.
+    SELECT array_agg(l.id) FILTER (WHERE l.lease_token IS NULL AND l.due_at <= v_now) INTO v_ids
+      FROM (SELECT d.id, d.lease_token, d.due_at FROM rvq.due_deliveries AS d
+             WHERE d.id = ANY (v_ids) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
     WITH claimed AS (
         UPDATE rvq.due_deliveries AS d
            SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
@@ -724,15 +724,15 @@ BEGIN
     v_now := rvq.clock();
     v_lost := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
                      WHERE d.lease_token IS NOT NULL AND d.lease_expires_at <= v_now ORDER BY d.host, d.lease_expires_at LIMIT p_limit);
-    v_lost := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
-                     WHERE d.id = ANY (v_lost) AND d.lease_token IS NOT NULL AND d.lease_expires_at <= v_now
-                     ORDER BY d.id FOR UPDATE SKIP LOCKED);
+    SELECT array_agg(l.id) FILTER (WHERE l.lease_expires_at <= v_now) INTO v_lost
+      FROM (SELECT d.id, d.lease_expires_at FROM rvq.due_deliveries AS d
+             WHERE d.id = ANY (v_lost) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
     INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, outcome, detail)
     SELECT d.id, d.claimed_at, v_now, d.attempt, 'pending', 'unknown', '{"reason":"dispatcher_lost"}'
       FROM rvq.due_deliveries AS d WHERE d.id = ANY (v_lost);
     UPDATE rvq.due_deliveries AS d SET due_at = v_now, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
      WHERE d.id = ANY (v_lost);
-    RETURN cardinality(v_lost);
+    RETURN coalesce(cardinality(v_lost), 0);
 END $$;
 
 COMMENT ON FUNCTION rvq.expire_delivery_leases(p_limit integer) IS 'Make deliveries of dispatchers that vanished due again; returns how many.';

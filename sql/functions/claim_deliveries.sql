@@ -41,10 +41,10 @@ BEGIN
              ORDER BY d.due_at, d.id LIMIT least(v_host.most - v_host.in_flight, p_limit - cardinality(v_ids)));
     END LOOP;
     -- One scan in the lock order, whatever the hosts: where SKIP LOCKED waits after all (see rvq.take_queued), it holds only
-    -- what comes before.
-    v_ids := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
-                    WHERE d.id = ANY (v_ids) AND d.lease_token IS NULL AND d.due_at <= v_now
-                    ORDER BY d.id FOR UPDATE SKIP LOCKED);
+    -- what comes before. Named by id alone, or a plan might read the whole index of what is due instead.
+    SELECT array_agg(l.id) FILTER (WHERE l.lease_token IS NULL AND l.due_at <= v_now) INTO v_ids
+      FROM (SELECT d.id, d.lease_token, d.due_at FROM rvq.due_deliveries AS d
+             WHERE d.id = ANY (v_ids) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
     WITH claimed AS (
         UPDATE rvq.due_deliveries AS d
            SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),

@@ -51,9 +51,11 @@ class Plan:
             node.name == "SUBPLAN" and node.fields["useHashTable"] == "true" for node in self.root.all()
         )
 
-    def sorts_under_skip_locked(self) -> list[str]:
-        below = [node for locking in self._skip_locked() for node in locking.all()]
-        return [node.name for node in below if node.name in ("SORT", "INCREMENTALSORT")]
+    def sorts(self) -> bool:
+        return _has_sort([self.root])
+
+    def sorts_under_skip_locked(self) -> bool:
+        return _has_sort(self._skip_locked())
 
     def skips_locked(self) -> bool:
         return bool(self._skip_locked())
@@ -66,6 +68,10 @@ class Plan:
             if node.name == "LOCKROWS"
             and any(c.name == "PLANROWMARK" and c.fields["waitPolicy"] == "1" for c in node.children)
         ]
+
+
+def _has_sort(roots: list[Node]) -> bool:
+    return any(node.name in ("SORT", "INCREMENTALSORT") for root in roots for node in root.all())
 
 
 class Plans:
