@@ -1,4 +1,4 @@
-"""Gunicorn's threaded worker, with problem+json for what never reaches the app, and a quick stop."""
+"""What Gunicorn's worker answers: the app's answers in one packet, problem+json for what never reaches the app."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
     LimitRequestHeaders,
     ParseException,
 )
-from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped]
 
+from app.gunicorn_threads import ThreadedWorker
 from app.problems import MEDIA_TYPE, MalformedRequest, Problem, TooManyHeaders, Unexpected
 
 
@@ -35,27 +35,21 @@ class OneWrite(wsgi.Response):  # type: ignore[misc]
         util.write(self.sock, "".join(head).encode("latin-1") + b"\r\n" + arg)
 
 
-class Worker(ThreadWorker):  # type: ignore[misc]
+class Worker(ThreadedWorker):
     """See gunicorn.conf.py for its settings."""
 
-    def handle(self, conn: Any) -> Any:
-        """Also what came in behind the request: a socket that was read ahead never looks readable again.
-
-        Gunicorn leaves it until the connection times out, when a client pipelines, or when it sent its
-        next request while the rest of a refused body was being thrown away.
-        """
-        keep = super().handle(conn)
-        while keep is True and self.alive and conn.parser.unreader.buf.getbuffer().nbytes:
-            keep = super().handle(conn)
-        return keep
-
-    def handle_request(self, req: Any, conn: Any) -> bool:
+    def handle_request(self, request: Any, connection: Any) -> bool:
         """Gunicorn's own, less what only its access log needs, and with answers in one packet."""
         answer, environ = wsgi.create(
-            req, conn.sock, conn.client, conn.server, self.cfg, response_class=OneWrite
+            request,
+            connection.sock,
+            connection.client,
+            connection.server,
+            self.cfg,
+            response_class=OneWrite,
         )
         environ["wsgi.multithread"] = True
-        if not self.alive or len(self.keepalived_conns) >= self.max_keepalived:
+        if not self.alive or not self.has_room():
             answer.force_close()
         try:
             pieces = self.wsgi(environ, answer.start_response)
@@ -95,22 +89,6 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         )
         with contextlib.suppress(OSError):
             util.write_nonblock(client, head.encode() + body)
-
-    def handle_exit(self, sig: int, frame: Any) -> None:
-        """Stop: what is under way is finished; who only waits, or comes now, is sent elsewhere at once."""
-        super().handle_exit(sig, frame)
-        self.method_queue.defer(self._turn_away)
-
-    def _turn_away(self) -> None:
-        """Without this a new client would wait unserved until this process is gone."""
-        self.set_accept_enabled(False)
-        for listener in self.sockets:
-            listener.close()
-        for waiting in (self.keepalived_conns, self.pending_conns):
-            for conn in waiting:
-                conn.timeout = 0.0
-        self.murder_keepalived()
-        self.murder_pending()
 
 
 class ForwardingLogger(Logger):  # type: ignore[misc]
