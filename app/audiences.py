@@ -9,6 +9,7 @@ from app.admin.scope import Scope as AdminScope
 from app.admin.store import Store as AdminStore
 from app.bearer import Guard
 from app.db import Pool
+from app.merging import Merger
 from app.ops.scope import Scope as OpsScope
 from app.ops.store import Store as OpsStore
 from app.partner.scope import Scope as PartnerScope
@@ -40,12 +41,12 @@ class Audience:
 def audiences(settings: Settings, pool: Pool) -> tuple[Audience, ...]:
     admins = Guard("admin", settings.admin_tokens)
     ops_scope = OpsScope(OpsStore(pool))
-    partner_scope = PartnerScope(PartnerStore(pool), settings)
+    merger = Merger(pool.places)
+    partner_scope = PartnerScope(PartnerStore(pool, merger), settings)
+    worker_scope = WorkerScope(WorkerStore(pool, merger))
     return (
         Audience("partner", Guard("partner", settings.partner_tokens), partner_scope, partner.ROUTES),
-        Audience(
-            "worker", Guard("worker", settings.worker_tokens), WorkerScope(WorkerStore(pool)), worker.ROUTES
-        ),
+        Audience("worker", Guard("worker", settings.worker_tokens), worker_scope, worker.ROUTES),
         Audience("admin", admins, AdminScope(AdminStore(pool)), admin.ROUTES),
         Audience("admin", admins, ops_scope, ops.METRICS_ROUTES),
         Audience("everyone", None, ops_scope, ops.ROUTES),

@@ -84,6 +84,11 @@ class Pool:
         self._next_try = 0.0
 
     @property
+    def places(self) -> int:
+        """How many calls may be under way or wait at the same time."""
+        return self.size + self._max_waiting
+
+    @property
     def waiting(self) -> int:
         """How many calls wait for a connection at this moment."""
         return self._waiting

@@ -1,9 +1,9 @@
 """Threads that serve whichever connection has something to read.
 
-Gunicorn's own gthread worker has one thread that waits for all connections and hands each request to a pool: two
-wake-ups, a future and some ten system calls around every request. Here every thread waits for all connections
-itself (epoll hands a readable one to exactly one of them, the last that went to sleep, whose caches are warm),
-serves it, and puts it back.
+Gunicorn's own gthread worker has one thread that waits for all connections and hands each request to a pool:
+two wake-ups, a future and some ten system calls around every request. Here every thread waits for all
+connections itself (epoll hands a readable one to exactly one of them, the last that went to sleep, whose
+caches are warm), serves it, and puts it back.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
 
     def has_room(self) -> bool:
         """Whether one more connection may be kept: the threads can always get one each."""
-        return len(self._idle) < self.cfg.worker_connections - self.cfg.threads
+        most: int = self.cfg.worker_connections - self.cfg.threads
+        return len(self._idle) < most
 
     def run(self) -> None:
         for number in range(self.cfg.threads):
@@ -58,8 +59,7 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
         while self.alive and self.ppid == os.getppid():
             self.notify()
             self._accept()
-            now = time.monotonic()
-            self._close_idle(lambda connection: connection.timeout < now)
+            self._close_idle(lambda connection: connection.timeout < time.monotonic())
         self._stop()
 
     def handle_request(self, request: Any, connection: TConn) -> bool:
@@ -67,7 +67,7 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
         raise NotImplementedError
 
     def _accept(self) -> None:
-        """What came within a second; a signal ends the wait. With no room left, clients wait in the backlog."""
+        """What comes within a second; a signal ends the wait. With no room left, clients wait unaccepted."""
         full = self._open >= self.cfg.worker_connections
         readable, _, _ = select.select([self.PIPE[0], *([] if full else self.sockets)], [], [], LOOK_SECONDS)
         for listener in readable:
@@ -76,9 +76,10 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
                     os.read(listener, 4096)
                 continue
             with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
-                self._welcome(*listener.accept(), listener)
+                self._welcome(listener)
 
-    def _welcome(self, client: socket.socket, address: Any, listener: socket.socket) -> None:
+    def _welcome(self, listener: socket.socket) -> None:
+        client, address = listener.accept()
         stall = struct.pack("ll", STALL_SECONDS, 0)
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             client.setsockopt(socket.SOL_SOCKET, option, stall)
@@ -106,7 +107,7 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
             self._ready.modify(number, READABLE_ONCE)
 
     def _requests(self, connection: TConn) -> bool:
-        """Also those that came in behind the first: a socket that was read ahead never looks readable again."""
+        """Also those that came in behind the first: what was read ahead makes no socket readable."""
         while self._request(connection):
             if not connection.parser.unreader.buf.getbuffer().nbytes:
                 return True
@@ -128,7 +129,7 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
         return False
 
     def _close(self, connection: TConn, graceful: bool = False) -> None:
-        """`graceful`: an answer that is still on its way must not be cut off by what the client goes on sending."""
+        """`graceful`: what the client goes on sending must not cut off an answer that is on its way."""
         connection.close(graceful)
         with self._closed:
             self._open -= 1
@@ -140,7 +141,7 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
                 self._close(connection)
 
     def _stop(self) -> None:
-        """What is under way is finished, and what was sent already; who only waits, or comes now, goes elsewhere."""
+        """What is under way, or was sent, is finished; who only waits, or comes now, is sent elsewhere."""
         for listener in self.sockets:
             listener.close()
         deadline = time.monotonic() + self.cfg.graceful_timeout

@@ -1,4 +1,4 @@
-"""What Gunicorn's worker answers: the app's answers in one packet, problem+json for what never reaches the app."""
+"""What Gunicorn's worker answers: the app's answers in one packet, problem+json for what never gets there."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from bench.procfs import tree_cpu_seconds
 CLAIM_LIMIT = 2
 SUB_TASKS_AT_ONCE = 1_000
 MOST = 2.5  # times the CPU of the same SQL alone
-CLAIM_SQL = f"SELECT * FROM rvq.claim_sub_tasks('worker-1', {CLAIM_LIMIT}, 3600, ARRAY['default']);\n"
+CLAIM_SQL = f"SELECT * FROM rvq.claim_sub_tasks('{{w}}', '{{{CLAIM_LIMIT}}}', 3600, '{{default}}');\n"
 OVER_HTTP, BY_PGBENCH, NO_OP = "claim over HTTP", "claim by pgbench", "GET /healthz over HTTP"
 Cpu = tuple[float, float]  # microseconds a call: API, PostgreSQL
 

@@ -272,7 +272,7 @@ END $_$;
 
 COMMENT ON FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds double precision, p_host_limit integer, p_hosts text[], p_host_limits integer[]) IS 'Lease due deliveries to a dispatcher, fairly over hosts.';
 
-CREATE FUNCTION rvq.claim_sub_tasks(p_worker_id text, p_limit integer, p_lease_seconds integer, p_queues text[]) RETURNS TABLE(id bigint, queue text, attempt integer, max_attempts integer, payload text, lease_token uuid, lease_expires_at timestamp with time zone)
+CREATE FUNCTION rvq.claim_sub_tasks(p_worker_ids text[], p_limits integer[], p_lease_seconds integer, p_queues text[]) RETURNS TABLE(claim integer, id bigint, queue text, attempt integer, max_attempts integer, payload text, lease_token uuid, lease_expires_at timestamp with time zone)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -280,22 +280,28 @@ CREATE FUNCTION rvq.claim_sub_tasks(p_worker_id text, p_limit integer, p_lease_s
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
-    AS $_$
+    AS $$
 DECLARE
     v_random text := rvq.draw();
     v_row integer;
-    v_matched integer;
-    v_left integer := p_limit;
+    v_starts integer[] := '{0}';
+    v_left integer := 0;
+    v_slot integer := 0;
     v_queue text;
     v_again boolean;
     v_holds boolean := false;
     v_taken bigint[];
     v_ids bigint[];
-    v_attempts smallint[];
-    v_max_attempts smallint[];
+    v_claims integer[];
+    v_attempts integer[];
+    v_max_attempts integer[];
     v_tokens uuid[];
 BEGIN
     PERFORM rvq.enter();
+    FOREACH v_row IN ARRAY p_limits LOOP
+        v_left := v_left + v_row;
+        v_starts := v_starts || v_left;
+    END LOOP;
     lease_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
     FOR v_pass IN 1 .. 2 LOOP
         FOREACH v_queue IN ARRAY p_queues LOOP
@@ -315,43 +321,28 @@ BEGIN
             CONTINUE WHEN cardinality(v_taken) = 0;
             WITH claimed AS (
                 UPDATE rvq.open_sub_tasks AS s
-                   SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_id, due_at = NULL,
+                   SET status = 'claimed', attempt = s.attempt + 1, due_at = NULL,
+                       worker_id = p_worker_ids[width_bucket(v_slot + t.position::integer - 1, v_starts)],
                        lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = claim_sub_tasks.lease_expires_at
-                 WHERE s.id = ANY (v_taken)
-                RETURNING s.id, s.attempt, s.max_attempts, s.lease_token),
+                  FROM unnest(v_taken) WITH ORDINALITY AS t(id, position) WHERE s.id = t.id
+                RETURNING s.id, s.attempt, s.max_attempts, s.lease_token, t.position),
             counted AS (
                 INSERT INTO rvq.counter_deltas (queue, queued, claimed) SELECT v_queue, -count(*), count(*) FROM claimed)
-            SELECT array_agg(c.id), array_agg(c.attempt), array_agg(c.max_attempts), array_agg(c.lease_token)
-              INTO v_ids, v_attempts, v_max_attempts, v_tokens FROM (SELECT * FROM claimed ORDER BY id) AS c;
+            SELECT array_agg(c.id), array_agg(c.attempt::integer), array_agg(c.max_attempts::integer), array_agg(c.lease_token),
+                   array_agg(width_bucket(v_slot + c.position::integer - 1, v_starts))
+              INTO v_ids, v_attempts, v_max_attempts, v_tokens, v_claims FROM (SELECT * FROM claimed ORDER BY id) AS c;
             v_left := v_left - cardinality(v_ids);
-            queue := v_queue;
-            v_row := 0;
-            v_matched := 0;
-            FOR v_day IN rvq.day_of(v_ids[1]) .. rvq.day_of(v_ids[cardinality(v_ids)]) LOOP
-                CONTINUE WHEN to_regclass('rvq.sub_tasks_' || v_day) IS NULL;
-                FOR id, payload IN EXECUTE format(
-                    'SELECT s.id, s.payload FROM rvq.sub_tasks_%s AS s WHERE s.id = ANY ($1) ORDER BY s.id', v_day) USING v_ids
-                LOOP
-                    v_row := v_row + 1;
-                    EXIT WHEN id <> v_ids[v_row];
-                    attempt := v_attempts[v_row];
-                    max_attempts := v_max_attempts[v_row];
-                    lease_token := v_tokens[v_row];
-                    v_matched := v_row;
-                    RETURN NEXT;
-                END LOOP;
-            END LOOP;
-            -- Both come in the order of ids. A payload that is not there must not shift tokens to others.
-            IF v_matched < cardinality(v_ids) THEN
-                RAISE data_corrupted USING MESSAGE = format('sub_task %s has no payload', v_ids[v_matched + 1]);
-            END IF;
+            v_slot := v_slot + cardinality(v_ids);
+            RETURN QUERY SELECT c.*, lease_expires_at
+                FROM unnest(v_claims, v_ids, array_fill(v_queue, ARRAY[cardinality(v_ids)]), v_attempts, v_max_attempts,
+                            rvq.payloads_of(v_ids), v_tokens) AS c;
             EXIT WHEN v_left = 0;
         END LOOP;
         EXIT WHEN v_pass = 2 OR v_left = 0 OR rvq.promote_due(1000) = 0;
     END LOOP;
-END $_$;
+END $$;
 
-COMMENT ON FUNCTION rvq.claim_sub_tasks(p_worker_id text, p_limit integer, p_lease_seconds integer, p_queues text[]) IS 'Lease queued sub_tasks to a worker and hand them out with their payloads.';
+COMMENT ON FUNCTION rvq.claim_sub_tasks(p_worker_ids text[], p_limits integer[], p_lease_seconds integer, p_queues text[]) IS 'Lease queued sub_tasks to workers and hand them out with their payloads; `claim` counts from 1.';
 
 CREATE FUNCTION rvq.clock() RETURNS timestamp with time zone
     LANGUAGE sql
@@ -361,7 +352,7 @@ $$;
 
 COMMENT ON FUNCTION rvq.clock() IS 'The time of everything RVQ decides: the server''s clock plus the setting rvq.clock_offset.';
 
-CREATE FUNCTION rvq.complete_sub_tasks(p_worker_id text, p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[], p_retryable boolean[], p_retry_after double precision[]) RETURNS text[]
+CREATE FUNCTION rvq.complete_sub_tasks(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[], p_retryable boolean[], p_retry_after double precision[]) RETURNS text[]
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -387,17 +378,17 @@ BEGIN
     END IF;
     v_now := rvq.clock();
     WITH report AS (
-        SELECT * FROM unnest(p_ids, p_lease_tokens, p_succeeded, p_results, p_errors, p_retryable) WITH ORDINALITY
-            AS r(id, lease_token, succeeded, result, error, retryable, position)),
+        SELECT * FROM unnest(p_worker_ids, p_ids, p_lease_tokens, p_succeeded, p_results, p_errors, p_retryable)
+            WITH ORDINALITY AS r(worker_id, id, lease_token, succeeded, result, error, retryable, position)),
     ended AS (
         DELETE FROM rvq.open_sub_tasks AS s USING report AS r
          WHERE s.id = r.id AND s.lease_token = r.lease_token
            AND (r.succeeded OR NOT r.retryable OR s.attempt >= s.max_attempts)
-        RETURNING r.position, s.id, s.lease_token, s.attempt, s.queue, s.status AS was, r.result, r.error,
+        RETURNING r.position, s.id, s.lease_token, s.attempt, s.queue, s.status AS was, r.worker_id, r.result, r.error,
                   CASE WHEN r.succeeded THEN 'succeeded' ELSE 'failed' END::rvq.outcome_status AS status),
     fact AS (
         INSERT INTO rvq.outcomes (id, lease_token, ended_at, attempt, status, worker_id, result, error)
-        SELECT e.id, e.lease_token, v_now, e.attempt, e.status, p_worker_id, e.result, e.error FROM ended AS e),
+        SELECT e.id, e.lease_token, v_now, e.attempt, e.status, e.worker_id, e.result, e.error FROM ended AS e),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed, succeeded, failed)
         SELECT e.queue, nullif(-count(*) FILTER (WHERE e.was = 'scheduled'), 0), nullif(-count(*) FILTER (WHERE e.was = 'queued'), 0),
@@ -407,7 +398,7 @@ BEGIN
     SELECT array_agg(e.position), array_agg(rvq.task_of(e.id)), array_agg(e.status)
       INTO v_positions, v_task_ids, v_statuses FROM ended AS e;
     IF false = ANY (p_succeeded) THEN
-        v_outcomes := rvq.retry_reported(p_worker_id, p_ids, p_lease_tokens, p_errors, p_retry_after, v_now);
+        v_outcomes := rvq.retry_reported(p_worker_ids, p_ids, p_lease_tokens, p_errors, p_retry_after, v_now);
     END IF;
     FOR i IN 1 .. coalesce(cardinality(v_positions), 0) LOOP
         v_outcomes[v_positions[i]] := v_statuses[i];
@@ -421,7 +412,7 @@ BEGIN
     RETURN v_outcomes;
 END $$;
 
-COMMENT ON FUNCTION rvq.complete_sub_tasks(p_worker_id text, p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[], p_retryable boolean[], p_retry_after double precision[]) IS 'Store reports of workers; one outcome each, in order: succeeded, retrying, failed, duplicate, stale, unknown.';
+COMMENT ON FUNCTION rvq.complete_sub_tasks(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[], p_retryable boolean[], p_retry_after double precision[]) IS 'Store reports of workers; one outcome each, in order: succeeded, retrying, failed, duplicate, stale, unknown.';
 
 CREATE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
     LANGUAGE plpgsql
@@ -1134,6 +1125,34 @@ END $$;
 
 COMMENT ON FUNCTION rvq.oldest_queued_at(p_queue text) IS 'Since when the oldest queued sub_task of a queue is queued.';
 
+CREATE FUNCTION rvq.payloads_of(p_ids bigint[]) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $_$
+DECLARE
+    v_row integer := 0;
+    v_id bigint;
+    v_payload text;
+    v_payloads text[] := '{}';
+BEGIN
+    FOR v_day IN rvq.day_of(p_ids[1]) .. rvq.day_of(p_ids[cardinality(p_ids)]) LOOP
+        CONTINUE WHEN to_regclass('rvq.sub_tasks_' || v_day) IS NULL;
+        FOR v_id, v_payload IN EXECUTE format(
+            'SELECT s.id, s.payload FROM rvq.sub_tasks_%s AS s WHERE s.id = ANY ($1) ORDER BY s.id', v_day) USING p_ids
+        LOOP
+            v_row := v_row + 1;
+            EXIT WHEN v_id <> p_ids[v_row];
+            v_payloads[v_row] := v_payload;
+        END LOOP;
+    END LOOP;
+    -- A payload that is not there must not shift the others to the wrong leases.
+    IF cardinality(v_payloads) < cardinality(p_ids) THEN
+        RAISE data_corrupted USING MESSAGE = format('sub_task %s has no payload', p_ids[cardinality(v_payloads) + 1]);
+    END IF;
+    RETURN v_payloads;
+END $_$;
+
+COMMENT ON FUNCTION rvq.payloads_of(p_ids bigint[]) IS 'The payloads of these sub_tasks, whose ids ascend.';
+
 CREATE FUNCTION rvq.promote_due(p_limit integer) RETURNS integer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -1435,7 +1454,7 @@ CREATE FUNCTION rvq.retry_delay(p_attempt integer) RETURNS interval
 
 COMMENT ON FUNCTION rvq.retry_delay(p_attempt integer) IS 'How long a sub_task waits after its nth attempt failed, with jitter.';
 
-CREATE FUNCTION rvq.retry_reported(p_worker_id text, p_ids bigint[], p_lease_tokens uuid[], p_errors text[], p_retry_after double precision[], p_now timestamp with time zone) RETURNS text[]
+CREATE FUNCTION rvq.retry_reported(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_errors text[], p_retry_after double precision[], p_now timestamp with time zone) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -1444,10 +1463,10 @@ DECLARE
     v_position bigint;
 BEGIN
     WITH report AS (
-        SELECT * FROM unnest(p_ids, p_lease_tokens, p_errors, p_retry_after) WITH ORDINALITY
-            AS r(id, lease_token, error, retry_after, position)),
+        SELECT * FROM unnest(p_worker_ids, p_ids, p_lease_tokens, p_errors, p_retry_after) WITH ORDINALITY
+            AS r(worker_id, id, lease_token, error, retry_after, position)),
     held AS MATERIALIZED (
-        SELECT DISTINCT ON (s.id) s.id, s.lease_token, s.queue, s.attempt, s.status AS was, r.position, r.error,
+        SELECT DISTINCT ON (s.id) s.id, s.lease_token, s.queue, s.attempt, s.status AS was, r.position, r.worker_id, r.error,
                coalesce(make_interval(secs => r.retry_after), rvq.retry_delay(s.attempt)) AS delay
           FROM report AS r JOIN rvq.open_sub_tasks AS s ON s.id = r.id AND s.lease_token = r.lease_token
          ORDER BY s.id, r.position),
@@ -1460,7 +1479,7 @@ BEGIN
         RETURNING h.*, s.status),
     fact AS (
         INSERT INTO rvq.outcomes (id, lease_token, ended_at, attempt, status, worker_id, error)
-        SELECT r.id, r.lease_token, p_now, r.attempt, 'retrying', p_worker_id, r.error FROM retried AS r),
+        SELECT r.id, r.lease_token, p_now, r.attempt, 'retrying', r.worker_id, r.error FROM retried AS r),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed)
         SELECT r.queue, count(*) FILTER (WHERE r.status = 'scheduled') - count(*) FILTER (WHERE r.was = 'scheduled'),
@@ -1474,7 +1493,7 @@ BEGIN
     RETURN v_outcomes;
 END $$;
 
-COMMENT ON FUNCTION rvq.retry_reported(p_worker_id text, p_ids bigint[], p_lease_tokens uuid[], p_errors text[], p_retry_after double precision[], p_now timestamp with time zone) IS 'Put sub_tasks whose attempt failed, with attempts left, back to wait for the next one.';
+COMMENT ON FUNCTION rvq.retry_reported(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_errors text[], p_retry_after double precision[], p_now timestamp with time zone) IS 'Put sub_tasks whose attempt failed, with attempts left, back to wait for the next one.';
 
 CREATE FUNCTION rvq.retry_task(p_task_id bigint) RETURNS text
     LANGUAGE plpgsql

@@ -11,6 +11,7 @@ from psycopg2.errors import CheckViolation
 
 from app.db import Pool
 from app.ids import HIGHEST
+from app.merging import Merger
 from app.task_views import TaskRow
 
 # No JSON has this byte: it stands between payloads, which is cheaper to parse than an array.
@@ -89,31 +90,27 @@ class DeliveryRow(NamedTuple):
 
 
 class Store:
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, merger: Merger) -> None:
         self._pool = pool
+        self._merger = merger
 
     def create_task(self, new: NewTask) -> Created:
-        params = (
-            new.queue,
-            new.payloads,
-            "{" + ",".join(map(str, new.max_attempts)) + "}",
-            new.metadata,
-            new.webhook_url,
-            new.webhook_host,
-            new.not_before,
-            new.policy,
-            new.required,
-            new.deadline_seconds,
-            new.idempotency_key,
-            new.body_hash,
-        )
+        weight = max(len(new.max_attempts), len(new.payloads) // 1024)
+        return self._merger.run(self._create_tasks, new, weight=weight)
+
+    def _create_tasks(self, tasks: Sequence[NewTask]) -> list[Created]:
+        """In one transaction. By key, which is the order in which keys are waited for."""
+        order = sorted(range(len(tasks)), key=lambda place: tasks[place].idempotency_key or "")
+        sql = " UNION ALL ".join([_CREATE] * len(tasks))
+        params = [param for place in order for param in _create_params(tasks[place])]
         try:
-            row = self._pool.rows(_CREATE, params)[0]
+            rows = self._pool.rows(sql, params)
         except CheckViolation:
             # No partition for today: maintenance has not run for days.
             self._pool.rows("SELECT rvq.create_partitions(7)")
-            row = self._pool.rows(_CREATE, params)[0]
-        return Created(*row)
+            rows = self._pool.rows(sql, params)
+        created = dict(zip(order, rows, strict=True))
+        return [Created(*created[place]) for place in range(len(tasks))]
 
     def refusal(self) -> str:
         """Why create refuses."""
@@ -162,3 +159,20 @@ class Store:
     def stats(self) -> str:
         """A JSON document."""
         return str(self._pool.value("SELECT rvq.stats()"))
+
+
+def _create_params(new: NewTask) -> tuple[object, ...]:
+    return (
+        new.queue,
+        new.payloads,
+        "{" + ",".join(map(str, new.max_attempts)) + "}",
+        new.metadata,
+        new.webhook_url,
+        new.webhook_host,
+        new.not_before,
+        new.policy,
+        new.required,
+        new.deadline_seconds,
+        new.idempotency_key,
+        new.body_hash,
+    )

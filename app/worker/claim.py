@@ -16,7 +16,7 @@ from app.routes import Route
 from app.times import rfc3339
 from app.worker.scope import Scope
 from app.worker.shapes import Claimed
-from app.worker.store import ClaimedRow
+from app.worker.store import Claim, ClaimedRow
 
 DEFAULT_LEASE_SECONDS = 60
 MAX_QUEUES = 64
@@ -38,7 +38,7 @@ DECODER = msgspec.json.Decoder(ClaimBody)
 
 def claim_sub_tasks(scope: Scope, incoming: Incoming) -> Response:
     body = incoming.json(DECODER).value
-    rows = scope.store.claim(body.worker_id, body.limit, body.lease_seconds, body.queues)
+    rows = scope.store.claim(Claim(body.worker_id, body.limit, body.lease_seconds, tuple(body.queues)))
     if rows:
         metrics.CLAIMED.inc(len(rows))
     return answer(f'{{"sub_tasks":[{",".join(map(_claimed_json, rows))}]}}')

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from app.db import Pool
+from app.merging import Merger
 
 # Stand for "the next one" and "none" in joined results and errors; no JSON has these bytes.
 SEPARATOR, NONE = "\x1e", "\x1f"
 
 # The first call on a connection plans every statement in the function. No queue can have this name.
 WARM_UP = (
-    "SELECT * FROM rvq.claim_sub_tasks('-', 1, 1, '{-}')",
-    "SELECT rvq.complete_sub_tasks('-', '{0}', '{00000000-0000-0000-0000-000000000000}', '{f}',"
+    "SELECT * FROM rvq.claim_sub_tasks('{-}', '{1}', 1, '{-}')",
+    "SELECT rvq.complete_sub_tasks('{-}', '{0}', '{00000000-0000-0000-0000-000000000000}', '{f}',"
     " '{null}', '{null}', '{f}', '{null}')",
     "SELECT rvq.heartbeat_sub_tasks(1, '{}', '{}')",
 )
-_CLAIM = "SELECT * FROM rvq.claim_sub_tasks(%s, %s, %s, %s::text[])"
+_CLAIM = "SELECT * FROM rvq.claim_sub_tasks(%s::text[], %s::integer[], %s, %s::text[])"
 _COMPLETE = (
-    "SELECT rvq.complete_sub_tasks(%s, %s::bigint[], %s::uuid[], %s::boolean[],"
+    "SELECT rvq.complete_sub_tasks(%s::text[], %s::bigint[], %s::uuid[], %s::boolean[],"
     " string_to_array(%s, E'\\x1e', E'\\x1f'), string_to_array(%s, E'\\x1e', E'\\x1f'),"
     " %s::boolean[], %s::float8[])"
 )
+
+
+class Claim(NamedTuple):
+    worker_id: str
+    limit: int
+    lease_seconds: int
+    queues: tuple[str, ...]
 
 
 class ClaimedRow(NamedTuple):
@@ -57,19 +66,32 @@ class Lease:
 
 
 class Store:
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, merger: Merger) -> None:
         self._pool = pool
+        self._merger = merger
 
-    def claim(
-        self, worker_id: str, limit: int, lease_seconds: int, queues: Sequence[str]
-    ) -> list[ClaimedRow]:
-        rows = self._pool.rows(_CLAIM, (worker_id, limit, lease_seconds, "{" + ",".join(queues) + "}"))
-        return [ClaimedRow(*row) for row in rows]
+    def claim(self, claim: Claim) -> list[ClaimedRow]:
+        key = claim.lease_seconds, claim.queues
+        return self._merger.run(self._claim, claim, key=key, weight=claim.limit)
 
     def complete(self, worker_id: str, reports: Sequence[Report]) -> list[str]:
         """One outcome each: succeeded, retrying, failed, duplicate, stale or unknown."""
+        weight = max(len(reports), sum(len(report.result or "") for report in reports) // 1024)
+        return self._merger.run(self._complete, (worker_id, reports), weight=weight)
+
+    def _claim(self, claims: Sequence[Claim]) -> list[list[ClaimedRow]]:
+        """Of claims that differ in worker and limit only."""
+        workers, limits = [claim.worker_id for claim in claims], [claim.limit for claim in claims]
+        found: list[list[ClaimedRow]] = [[] for _ in claims]
+        params = (workers, limits, claims[0].lease_seconds, list(claims[0].queues))
+        for number, *row in self._pool.rows(_CLAIM, params):
+            found[number - 1].append(ClaimedRow(*row))
+        return found
+
+    def _complete(self, of_workers: Sequence[tuple[str, Sequence[Report]]]) -> list[list[str]]:
+        reports = [report for _, of_worker in of_workers for report in of_worker]
         params = (
-            worker_id,
+            [worker_id for worker_id, of_worker in of_workers for _ in of_worker],
             _array(str(report.id) for report in reports),
             _array(report.lease_token for report in reports),
             _array("t" if report.succeeded else "f" for report in reports),
@@ -81,8 +103,8 @@ class Store:
                 for report in reports
             ),
         )
-        outcomes: list[str] = self._pool.value(_COMPLETE, params)
-        return outcomes
+        outcomes = iter(self._pool.value(_COMPLETE, params))
+        return [list(itertools.islice(outcomes, len(of_worker))) for _, of_worker in of_workers]
 
     def heartbeat(self, lease_seconds: int, leases: Sequence[Lease]) -> list[str]:
         """One outcome each: extended, stale, cancelled or unknown."""

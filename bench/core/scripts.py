@@ -38,14 +38,15 @@ def claim(limit: int) -> str:
         " quote_literal(coalesce(array_agg(lease_token), '{}')::text) AS tokens,"
         " quote_literal(coalesce(array_agg(true), '{}')::text) AS succeeded,"
         f" quote_literal(coalesce(array_agg('{RESULT}'::text), '{{}}')::text) AS results"
-        f" FROM rvq.claim_sub_tasks('worker-1', {limit}, 60, ARRAY['default']) \\gset\n"
+        f" FROM rvq.claim_sub_tasks('{{worker-1}}', '{{{limit}}}', 60, ARRAY['default']) \\gset\n"
     )
 
 
 def complete() -> str:
     """Report success of what the `claim` before it got."""
     return (
-        "SELECT rvq.complete_sub_tasks('worker-1', :ids, :tokens, :succeeded, :results,"
+        "SELECT rvq.complete_sub_tasks(array_fill('worker-1'::text, ARRAY[:n]), :ids, :tokens, :succeeded,"
+        " :results,"
         " array_fill(NULL::text, ARRAY[:n]), array_fill(NULL::boolean, ARRAY[:n]),"
         " array_fill(NULL::float8, ARRAY[:n]));\n"
     )

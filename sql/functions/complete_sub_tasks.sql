@@ -1,8 +1,9 @@
--- Stores what workers report, at most once a lease, and ends the tasks that this finishes.
+-- Stores what workers report, at most once a lease, and ends the tasks that this finishes. The reports may be of
+-- several workers: many small requests are stored by one call.
 -- Locks: door, gates by number, sub_tasks by (queued_at, id), tasks by id; then inserts (counters, outbox).
 -- Callers: app/worker/store.py
 CREATE OR REPLACE FUNCTION rvq.complete_sub_tasks(
-    p_worker_id text, p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[],
+    p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[],
     p_retryable boolean[], p_retry_after float8[]
 ) RETURNS text[]
 LANGUAGE plpgsql VOLATILE
@@ -30,17 +31,17 @@ BEGIN
     END IF;
     v_now := rvq.clock();
     WITH report AS (
-        SELECT * FROM unnest(p_ids, p_lease_tokens, p_succeeded, p_results, p_errors, p_retryable) WITH ORDINALITY
-            AS r(id, lease_token, succeeded, result, error, retryable, position)),
+        SELECT * FROM unnest(p_worker_ids, p_ids, p_lease_tokens, p_succeeded, p_results, p_errors, p_retryable)
+            WITH ORDINALITY AS r(worker_id, id, lease_token, succeeded, result, error, retryable, position)),
     ended AS (
         DELETE FROM rvq.open_sub_tasks AS s USING report AS r
          WHERE s.id = r.id AND s.lease_token = r.lease_token
            AND (r.succeeded OR NOT r.retryable OR s.attempt >= s.max_attempts)
-        RETURNING r.position, s.id, s.lease_token, s.attempt, s.queue, s.status AS was, r.result, r.error,
+        RETURNING r.position, s.id, s.lease_token, s.attempt, s.queue, s.status AS was, r.worker_id, r.result, r.error,
                   CASE WHEN r.succeeded THEN 'succeeded' ELSE 'failed' END::rvq.outcome_status AS status),
     fact AS (
         INSERT INTO rvq.outcomes (id, lease_token, ended_at, attempt, status, worker_id, result, error)
-        SELECT e.id, e.lease_token, v_now, e.attempt, e.status, p_worker_id, e.result, e.error FROM ended AS e),
+        SELECT e.id, e.lease_token, v_now, e.attempt, e.status, e.worker_id, e.result, e.error FROM ended AS e),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed, succeeded, failed)
         SELECT e.queue, nullif(-count(*) FILTER (WHERE e.was = 'scheduled'), 0), nullif(-count(*) FILTER (WHERE e.was = 'queued'), 0),
@@ -50,7 +51,7 @@ BEGIN
     SELECT array_agg(e.position), array_agg(rvq.task_of(e.id)), array_agg(e.status)
       INTO v_positions, v_task_ids, v_statuses FROM ended AS e;
     IF false = ANY (p_succeeded) THEN
-        v_outcomes := rvq.retry_reported(p_worker_id, p_ids, p_lease_tokens, p_errors, p_retry_after, v_now);
+        v_outcomes := rvq.retry_reported(p_worker_ids, p_ids, p_lease_tokens, p_errors, p_retry_after, v_now);
     END IF;
     FOR i IN 1 .. coalesce(cardinality(v_positions), 0) LOOP
         v_outcomes[v_positions[i]] := v_statuses[i];
@@ -63,5 +64,5 @@ BEGIN
     END IF;
     RETURN v_outcomes;
 END $$;
-COMMENT ON FUNCTION rvq.complete_sub_tasks(text, bigint[], uuid[], boolean[], text[], text[], boolean[], float8[]) IS
+COMMENT ON FUNCTION rvq.complete_sub_tasks(text[], bigint[], uuid[], boolean[], text[], text[], boolean[], float8[]) IS
     'Store reports of workers; one outcome each, in order: succeeded, retrying, failed, duplicate, stale, unknown.';

@@ -3,7 +3,7 @@
 -- Locks: none of its own, the sub_tasks are locked.
 -- Callers: rvq.complete_sub_tasks
 CREATE OR REPLACE FUNCTION rvq.retry_reported(
-    p_worker_id text, p_ids bigint[], p_lease_tokens uuid[], p_errors text[], p_retry_after float8[], p_now timestamptz
+    p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_errors text[], p_retry_after float8[], p_now timestamptz
 ) RETURNS text[]
 LANGUAGE plpgsql VOLATILE
 AS $$
@@ -13,10 +13,10 @@ DECLARE
     v_position bigint;
 BEGIN
     WITH report AS (
-        SELECT * FROM unnest(p_ids, p_lease_tokens, p_errors, p_retry_after) WITH ORDINALITY
-            AS r(id, lease_token, error, retry_after, position)),
+        SELECT * FROM unnest(p_worker_ids, p_ids, p_lease_tokens, p_errors, p_retry_after) WITH ORDINALITY
+            AS r(worker_id, id, lease_token, error, retry_after, position)),
     held AS MATERIALIZED (
-        SELECT DISTINCT ON (s.id) s.id, s.lease_token, s.queue, s.attempt, s.status AS was, r.position, r.error,
+        SELECT DISTINCT ON (s.id) s.id, s.lease_token, s.queue, s.attempt, s.status AS was, r.position, r.worker_id, r.error,
                coalesce(make_interval(secs => r.retry_after), rvq.retry_delay(s.attempt)) AS delay
           FROM report AS r JOIN rvq.open_sub_tasks AS s ON s.id = r.id AND s.lease_token = r.lease_token
          ORDER BY s.id, r.position),
@@ -29,7 +29,7 @@ BEGIN
         RETURNING h.*, s.status),
     fact AS (
         INSERT INTO rvq.outcomes (id, lease_token, ended_at, attempt, status, worker_id, error)
-        SELECT r.id, r.lease_token, p_now, r.attempt, 'retrying', p_worker_id, r.error FROM retried AS r),
+        SELECT r.id, r.lease_token, p_now, r.attempt, 'retrying', r.worker_id, r.error FROM retried AS r),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed)
         SELECT r.queue, count(*) FILTER (WHERE r.status = 'scheduled') - count(*) FILTER (WHERE r.was = 'scheduled'),
@@ -42,5 +42,5 @@ BEGIN
     END LOOP;
     RETURN v_outcomes;
 END $$;
-COMMENT ON FUNCTION rvq.retry_reported(text, bigint[], uuid[], text[], float8[], timestamptz) IS
+COMMENT ON FUNCTION rvq.retry_reported(text[], bigint[], uuid[], text[], float8[], timestamptz) IS
     'Put sub_tasks whose attempt failed, with attempts left, back to wait for the next one.';

@@ -124,13 +124,15 @@ class Tasks:
             (queue, url, host, count),
         )
         claimed = self.rows(
-            "SELECT id, lease_token::text FROM rvq.claim_sub_tasks('w', %s, 60, ARRAY[%s])", (count, queue)
+            "SELECT id, lease_token::text FROM rvq.claim_sub_tasks('{w}', ARRAY[%s], 60, ARRAY[%s])",
+            (count, queue),
         )
         nothing = [None] * count
         self.rows(
             "SELECT rvq.complete_sub_tasks("
-            "'w', %s::bigint[], %s::uuid[], %s, %s, %s::text[], %s, %s::float8[])",
+            "%s, %s::bigint[], %s::uuid[], %s, %s, %s::text[], %s, %s::float8[])",
             (
+                ["w"] * count,
                 *map(list, zip(*claimed, strict=True)),
                 [True] * count,
                 ["1"] * count,
@@ -169,9 +171,9 @@ class Tasks:
     def fail_one(self) -> None:
         """A worker claims a sub_task and reports a final failure."""
         self.rows(
-            "SELECT rvq.complete_sub_tasks('w', ARRAY[c.id], ARRAY[c.lease_token], ARRAY[false],"
+            "SELECT rvq.complete_sub_tasks('{w}', ARRAY[c.id], ARRAY[c.lease_token], ARRAY[false],"
             " ARRAY[NULL::text], ARRAY['{}'], ARRAY[false], ARRAY[NULL::float8])"
-            " FROM rvq.claim_sub_tasks('w', 1, 60, ARRAY['default']) AS c"
+            " FROM rvq.claim_sub_tasks('{w}', '{1}', 60, ARRAY['default']) AS c"
         )
 
     def pending(self) -> int:

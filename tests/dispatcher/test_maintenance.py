@@ -28,7 +28,7 @@ def test_all_steps_work_on_an_empty_database(database: Database) -> None:
 
 def test_an_expired_lease_ends_its_attempt_with_no_traffic(database: Database) -> None:
     task_id = Tasks(database.url).create(2)
-    database.rows("SELECT * FROM rvq.claim_sub_tasks('w', 2, 1, ARRAY['default'])")
+    database.rows("SELECT * FROM rvq.claim_sub_tasks('{w}', '{2}', 1, ARRAY['default'])")
     database.move_clock(10)
     with stepping(database.url) as steps:
         assert steps.store.run_step("expire_leases") == 2

@@ -166,6 +166,6 @@ def test_claims_go_on_while_a_day_waits_to_be_dropped(database: Database, today:
     locker = database.connect(autocommit=False)
     for table in ("tasks", "sub_tasks", "outcomes", "events", "delivery_attempts"):
         database.rows(f"LOCK TABLE ONLY rvq.{table} IN ACCESS EXCLUSIVE MODE", on=locker)
-    claimed = database.rows("SELECT id FROM rvq.claim_sub_tasks('w', 1, 60, ARRAY['default'])")
+    claimed = database.rows("SELECT id FROM rvq.claim_sub_tasks('{w}', '{1}', 60, ARRAY['default'])")
     assert len(claimed) == 1
     locker.rollback()

@@ -163,9 +163,10 @@ def complete(name: str, leases: Sequence[Lease], verdict: str = "mixed") -> Oper
     succeeded = [kind == "succeeded" for kind in chosen]
     return Operation(
         name,
-        "SELECT rvq.complete_sub_tasks('w', %s::bigint[], %s::uuid[], %s, %s::text[], %s::text[], %s,"
+        "SELECT rvq.complete_sub_tasks(%s, %s::bigint[], %s::uuid[], %s, %s::text[], %s::text[], %s,"
         " %s::float8[])",
         (
+            ["w"] * len(leases),
             [lease.id for lease in leases],
             [lease.token for lease in leases],
             succeeded,
@@ -218,6 +219,11 @@ def _of_partners(scene: Scene) -> list[Operation]:
     return [
         Operation("create", create, (["1", "2"], [1, 1], "new-key")),
         Operation("create, replayed", create, (["1", "2"], [1, 1], "key-3")),
+        Operation(
+            "create several",
+            f"{create} UNION ALL {create}",
+            (["1", "2"], [1, 1], "new-key", ["1"], [1], "newer-key"),
+        ),
         Operation("cancel", "SELECT rvq.cancel_task(%s)", (tasks["all"],)),
         Operation("cancel, gated", "SELECT rvq.cancel_task(%s)", (tasks["fast"],)),
         Operation("retry", "SELECT rvq.retry_task(%s)", (tasks["failed"],)),
@@ -238,7 +244,7 @@ def _due(scene: Scene) -> list[int]:
 
 
 def _of_workers(scene: Scene) -> list[Operation]:
-    claim = "SELECT rvq.claim_sub_tasks('w', %s, 60, %s)"
+    claim = "SELECT rvq.claim_sub_tasks('{w}', ARRAY[%s], 60, %s)"
     mixed = _shuffled(scene.leases)
     ungated = _shuffled(scene.of("all", "all_too", "late"))
     gated = _shuffled(scene.of("fast", "some", "some_too", "fast_late"))

@@ -182,7 +182,7 @@ class Machine(RuleBasedStateMachine):
         rows = self.database.rows(
             "SELECT id, queue, attempt, lease_token::text, lease_expires_at"
             " FROM rvq.claim_sub_tasks(%s,%s,%s,%s)",
-            (worker, limit, lease, list(queues)),
+            ([worker], [limit], lease, list(queues)),
         )
         taken = self.model.claim(worker, limit, lease * SECOND, queues)
         until = self.model.now + lease * SECOND
@@ -219,9 +219,9 @@ class Machine(RuleBasedStateMachine):
         good = [report.kind == "succeeded" for report in reports]
         after = [None if r.retry_after is None else r.retry_after / SECOND for r in reports]
         return self._value(
-            "SELECT rvq.complete_sub_tasks(%s,%s::bigint[],%s::uuid[],%s,%s::text[],%s::text[],%s,"
+            "SELECT rvq.complete_sub_tasks(%s::text[],%s::bigint[],%s::uuid[],%s,%s::text[],%s::text[],%s,"
             "%s::float8[])",
-            worker,
+            [worker] * len(reports),
             [report.id for report in reports],
             [report.token for report in reports],
             good,

@@ -201,9 +201,9 @@ class Calls:
         self, limit: int = 1, *, worker: str = "w", lease: int = 60, queues: Sequence[str] = ("default",)
     ) -> list[Lease]:
         rows = self.rows(
-            "SELECT * FROM rvq.claim_sub_tasks(%s,%s,%s,%s)", (worker, limit, lease, list(queues))
+            "SELECT * FROM rvq.claim_sub_tasks(%s,%s,%s,%s)", ([worker], [limit], lease, list(queues))
         )
-        return [Lease(*row) for row in rows]
+        return [Lease(*row) for _, *row in rows]
 
     def claim_one(self, **options: Any) -> Lease:
         (lease,) = self.claim(1, **options)
@@ -213,9 +213,9 @@ class Calls:
         columns = [list(column) for column in zip(*reports, strict=True)]
         ids, tokens, succeeded, results, errors, retryable, retry_after = columns
         outcomes: list[str] = self.value(
-            "SELECT rvq.complete_sub_tasks(%s,%s::bigint[],%s::uuid[],%s::boolean[],%s::text[],%s::text[],"
-            "%s::boolean[],%s::float8[])",
-            (worker, ids, tokens, succeeded, results, errors, retryable, retry_after),
+            "SELECT rvq.complete_sub_tasks(array_fill(%s::text,ARRAY[%s]),%s::bigint[],%s::uuid[],"
+            "%s::boolean[],%s::text[],%s::text[],%s::boolean[],%s::float8[])",
+            (worker, len(ids), ids, tokens, succeeded, results, errors, retryable, retry_after),
         )
         return outcomes
 

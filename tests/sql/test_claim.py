@@ -30,6 +30,26 @@ def test_claiming_makes_the_task_run_and_names_the_worker(rvq: Calls) -> None:
     assert [s.worker_id for s in rvq.sub_tasks(task_id)] == ["anna", None]
 
 
+def test_several_claims_are_served_by_one_call_the_first_one_first(rvq: Calls) -> None:
+    task_id = rvq.create(5)
+    rows = rvq.rows(
+        "SELECT claim, id FROM rvq.claim_sub_tasks('{anna,ben,carl}', '{2,2,2}', 60, '{default}')"
+    )
+    assert rows == [(1, task_id + 1), (1, task_id + 2), (2, task_id + 3), (2, task_id + 4), (3, task_id + 5)]
+    assert [s.worker_id for s in rvq.sub_tasks(task_id)] == ["anna", "anna", "ben", "ben", "carl"]
+
+
+def test_several_claims_go_on_in_the_next_queue_where_the_first_one_ended(rvq: Calls) -> None:
+    first, second = rvq.create(3, queue="b"), rvq.create(3, queue="a")
+    rows = rvq.rows(
+        "SELECT claim, id, queue FROM rvq.claim_sub_tasks('{anna,ben,carl}', '{2,1,2}', 60, '{b,a}')"
+    )
+    assert rows == [
+        (1, first + 1, "b"), (1, first + 2, "b"), (2, first + 3, "b"), (3, second + 1, "a"), (3, second + 2, "a"),
+    ]  # fmt: skip
+    assert [s.worker_id for s in rvq.sub_tasks(second)] == ["carl", "carl", None]
+
+
 def test_no_more_is_leased_than_returned(rvq: Calls) -> None:
     task_id = rvq.create(10)
     assert len(rvq.claim(4)) == 4

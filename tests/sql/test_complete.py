@@ -187,3 +187,16 @@ def test_a_report_whose_transaction_died_counts_when_sent_again(
     lost.connection.rollback()
     assert rvq.task(task_id).counts == {"claimed": 1}
     assert rvq.succeed(lease) == ["succeeded"]
+
+
+def test_reports_of_several_workers_are_stored_by_one_call_each_under_its_name(rvq: Calls) -> None:
+    task_id = rvq.create(2)
+    leases = rvq.claim(2)
+    outcomes = rvq.value(
+        "SELECT rvq.complete_sub_tasks('{anna,ben}', %s::bigint[], %s::uuid[], '{t,f}', '{1,NULL}',"
+        " %s::text[], '{t,t}', '{NULL,NULL}')",
+        ([lease.id for lease in leases], [lease.token for lease in leases], [None, ERROR]),
+    )
+    assert outcomes == ["succeeded", "retrying"]
+    rows = rvq.rows("SELECT id, worker_id FROM rvq.outcomes ORDER BY id")
+    assert rows == [(task_id + 1, "anna"), (task_id + 2, "ben")]
