@@ -10,9 +10,12 @@ RATE ?= 500
 GATE ?=
 BENCH ?=
 FAULTS ?= 30
+PEERS ?=
+PEERS_PYTHON := .venv-peers/.installed
+PEERS_NODE := bench/peers/node/node_modules/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install test faults lint format schema demo up hostile kills bench-core gate gate-search clean
+.PHONY: help install test faults lint format schema demo up hostile kills bench-core gate gate-search peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -67,5 +70,18 @@ gate: install ## load on a whole RVQ here, PASS or FAIL; RATE=500 ticks a second
 gate-search: install ## the highest rate that passes the gate on this machine
 	$(BIN)/python -m bench.gate --search $(GATE)
 
+peers: install ## RVQ beside other task queues: a quarter of an hour; PEERS="--rounds 1 --size 0.1" for a taste
+	@$(MAKE) --no-print-directory --keep-going $(PEERS_PYTHON) $(PEERS_NODE) || echo 'Some of them could not be installed.'
+	$(BIN)/python -m bench.peers $(PEERS)
+
+$(PEERS_PYTHON): bench/peers/requirements.txt
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install -qq --disable-pip-version-check -r $<
+	@touch $@
+
+$(PEERS_NODE): bench/peers/node/package-lock.json
+	cd bench/peers/node && npm ci --silent
+	@touch $@
+
 clean: ## remove what install and the tests made
-	rm -rf $(VENV) *.egg-info worker_sdk/*.egg-info build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers bench/peers/node/node_modules *.egg-info worker_sdk/*.egg-info build .mypy_cache .pytest_cache .ruff_cache .hypothesis

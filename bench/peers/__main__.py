@@ -1,0 +1,71 @@
+"""`python -m bench.peers`: RVQ and other task queues, the same work on one PostgreSQL, alternating."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.paths import ROOT
+from bench.peers.report import not_run, write_report
+from bench.peers.rounds import Size, run_rounds
+from bench.peers.system import Outcome, System
+from bench.peers.systems import SYSTEMS
+from bench.postgres import bench_cluster
+from bench.procfs import machine
+
+RESULTS = ROOT / "bench" / "results"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """1 when RVQ, or a system that was named, was not measured to the end."""
+    options = _options(argv)
+    size = Size(options.rounds, options.size)
+    about: dict[str, object] = machine()
+    with bench_cluster() as cluster:
+        outcomes = run_rounds(cluster, chosen(options.only), size, _say)
+        about["postgresql"] = cluster.install.version
+    report = write_report(outcomes, size, about, options.results)
+    print(f"\n{report.read_text()}\nwritten to {report}")
+    for line in not_run(outcomes):
+        print(line, file=sys.stderr)
+    return exit_status(outcomes, options.only)
+
+
+def chosen(names: Sequence[str]) -> list[System]:
+    """In their usual order; all when none is named."""
+    return [system for system in SYSTEMS if not names or system.name in names]
+
+
+def exit_status(outcomes: Sequence[Outcome], named: Sequence[str]) -> int:
+    needed = {*named, "rvq"}
+    return int(any(one.trouble and one.system.name in needed for one in outcomes))
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _names(text: str) -> list[str]:
+    """Raises ArgumentTypeError."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    known = [system.name for system in SYSTEMS]
+    if unknown := [name for name in names if name not in known]:
+        raise argparse.ArgumentTypeError(
+            f"no such system: {', '.join(unknown)}; there are {', '.join(known)}"
+        )
+    return names
+
+
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--size", type=float, default=1.0, help="1 is the full measurement")
+    parser.add_argument("--only", type=_names, default=[], help="systems, separated by commas")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

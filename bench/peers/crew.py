@@ -1,0 +1,108 @@
+"""The driver processes of one system for one turn: a producer, workers, a receiver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.peers.child import Child, Line, Lines, next_line
+
+READY_SECONDS = 60.0
+ANSWER_SECONDS = 300.0
+Command = Sequence[str | Path]
+
+
+@dataclass
+class Crew:
+    """`commands`: by name; the one named `producer` is told what to do. A context manager."""
+
+    system: str
+    commands: Mapping[str, Command]
+    environ: Mapping[str, str]
+    logs: Path
+    versions: dict[str, str] = field(default_factory=dict)
+    _children: dict[str, Child] = field(default_factory=dict)
+    _lines: Lines = field(default_factory=lambda: Lines())
+    _answers: list[Line] = field(default_factory=list)
+    _called: dict[str, float] = field(default_factory=dict)
+    _done: list[tuple[float, int]] = field(default_factory=list)
+    _tasks: int = 0
+
+    def __enter__(self) -> Crew:
+        try:
+            for name, command in self.commands.items():
+                log = self.logs / f"{self.system}-{name}.log"
+                self._children[name] = Child(
+                    f"{self.system}'s {name}", command, self.environ, log, self._lines
+                )
+            self._wait_until_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for child in self._children.values():
+            child.stop()
+
+    def throughput(self, sub_tasks: int) -> float:
+        """Sub_tasks a second, from the first enqueue to the last completion. Raises DriverError."""
+        self._done.clear()
+        answer = self._ask(do="throughput", count=sub_tasks)
+        ended = answer.get("ended") or self._when_done(sub_tasks)
+        return sub_tasks / (float(ended) - float(answer["began"]))
+
+    def fan_in(self, sub_tasks: int) -> float:
+        """Seconds from the beginning of the enqueue to the callback of one task. Raises DriverError."""
+        self._tasks += 1
+        answer = self._ask(do="fan_in", task=self._tasks, sub_tasks=sub_tasks)
+        task, began = str(answer["task"]), float(answer["began"])
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while task not in self._called:
+            self._hear(deadline)
+        return self._called.pop(task) - began
+
+    def single_calls(self, calls: int) -> dict[str, float]:
+        """Calls a second by name. Raises DriverError."""
+        return {
+            name: float(rate) for name, rate in self._ask(do="single_calls", count=calls)["rates"].items()
+        }
+
+    def wait_until_ended(self, seconds: float) -> None:
+        """Until all end by themselves. Raises DriverError."""
+        for child in self._children.values():
+            child.wait(seconds)
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        waiting = set(self._children.values())
+        while waiting:
+            child, line = next_line(self._lines, deadline)
+            if line.get("ready"):
+                waiting.discard(child)
+                self.versions.update(line["versions"])
+
+    def _ask(self, **command: object) -> Line:
+        self._answers.clear()
+        self._children["producer"].tell(**command)
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not self._answers:
+            self._hear(deadline)
+        return self._answers.pop()
+
+    def _when_done(self, sub_tasks: int) -> float:
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while sum(count for _, count in self._done) < sub_tasks:
+            self._hear(deadline)
+        return max(at for at, _ in self._done)
+
+    def _hear(self, deadline: float) -> None:
+        _, line = next_line(self._lines, deadline)
+        if "called" in line:
+            self._called[str(line["called"])] = float(line["at"])
+        elif "done" in line:
+            self._done.append((float(line["at"]), int(line["done"])))
+        else:
+            self._answers.append(line)

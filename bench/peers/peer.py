@@ -1,0 +1,63 @@
+"""Crews of the peers in PostgreSQL: install the schema, then start a producer and two workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from app.embedded import Cluster
+from app.paths import ROOT
+from bench.peers.crew import READY_SECONDS, Command, Crew
+from bench.peers.system import Start
+
+WORKERS = 2  # processes, as many as the cores of the reference machine
+PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+CommandOf = Callable[[str, str, str], Command]  # the driver's name, its role, a URL
+NODE_FOLDER = ROOT / "bench" / "peers" / "node"
+
+
+def python_command(name: str, role: str, url: str) -> Command:
+    return PYTHON, "-m", f"bench.peers.drivers.{name}_driver", role, url
+
+
+def node_command(name: str, role: str, url: str) -> Command:
+    return "node", NODE_FOLDER / f"{name}.js", role, url
+
+
+def driver_environ() -> dict[str, str]:
+    """Drivers find ours by PYTHONPATH: their interpreter has not installed it."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def python_is_missing() -> str | None:
+    return None if PYTHON.exists() else "its environment .venv-peers was not made; `make peers` makes it"
+
+
+def node_is_missing() -> str | None:
+    if shutil.which("node") is None:
+        return "no node on this machine; it needs Node 20"
+    if not (NODE_FOLDER / "node_modules" / "pg").exists():
+        return "its packages were not installed by npm; `make peers` does it"
+    return None
+
+
+def in_postgres(name: str, command: CommandOf) -> Start:
+    """`name`: the driver's, see drivers/ and node/."""
+
+    @contextlib.contextmanager
+    def start(cluster: Cluster, database: str, folder: Path) -> Iterator[Crew]:
+        url = cluster.url(database)
+        with Crew(name, {"installer": command(name, "install", url)}, driver_environ(), folder) as installing:
+            installing.wait_until_ended(READY_SECONDS)
+        with Crew(name, crew_commands(name, command, url), driver_environ(), folder) as crew:
+            yield crew
+
+    return start
+
+
+def crew_commands(name: str, command: CommandOf, url: str) -> dict[str, Command]:
+    workers = {f"worker-{number}": command(name, "worker", url) for number in range(WORKERS)}
+    return {"producer": command(name, "produce", url), **workers}

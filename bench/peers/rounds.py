@@ -1,0 +1,108 @@
+"""The run: every system has a turn in every round, in an order that moves on, on one PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.cli.processes import ProcessError
+from app.embedded import Cluster
+from bench.peers.child import DriverError
+from bench.peers.crew import Crew
+from bench.peers.system import Outcome, System, Turn
+from bench.procfs import tree_cpu_seconds
+
+FAN_IN_SUB_TASKS = 100
+WARM_UP_TASKS = 5
+LEAST_SUB_TASKS = 200
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Size:
+    """`factor` 1 is the full measurement."""
+
+    rounds: int = 5
+    factor: float = 1.0
+
+    def sub_tasks(self, full: int) -> int:
+        return max(LEAST_SUB_TASKS, round(full * self.factor))
+
+    @property
+    def fan_in_tasks(self) -> int:
+        return max(2, round(100 * self.factor))
+
+    @property
+    def single_calls(self) -> int:
+        return max(40, round(4_000 * self.factor))
+
+
+def run_rounds(cluster: Cluster, systems: Sequence[System], size: Size, say: Say = print) -> list[Outcome]:
+    """An outcome for every system, in the order given; one that can't run, or fails, says why."""
+    outcomes = {system.name: Outcome(system, trouble=system.missing()) for system in systems}
+    for number in range(size.rounds):
+        for system in order_of_round(systems, number):
+            outcome = outcomes[system.name]
+            if outcome.trouble is None:
+                say(f"round {number + 1}, {system.title}: {_try_turn(cluster, outcome, size)}")
+    return list(outcomes.values())
+
+
+def order_of_round(systems: Sequence[System], number: int) -> list[System]:
+    """Each round begins with the next one, so that none always follows the same load."""
+    start = number % len(systems)
+    return [*systems[start:], *systems[:start]]
+
+
+def _try_turn(cluster: Cluster, outcome: Outcome, size: Size) -> str:
+    """What to say of it."""
+    try:
+        turn = _turn(cluster, outcome, size)
+    except (DriverError, ProcessError) as error:
+        outcome.trouble = f"failed in round {len(outcome.turns) + 1}: {error}"
+        return outcome.trouble
+    outcome.turns.append(turn)
+    return _gist(turn)
+
+
+def _turn(cluster: Cluster, outcome: Outcome, size: Size) -> Turn:
+    """In an empty database of its own, after a warm-up."""
+    system = outcome.system
+    database = f"peers-{system.name}"
+    cluster.create_database(database)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="rvq-peers-") as folder,
+            system.start(cluster, database, Path(folder)) as crew,
+        ):
+            outcome.versions.update(crew.versions)
+            return _measure(cluster, crew, system, size)
+    finally:
+        cluster.drop_database(database)
+
+
+def _measure(cluster: Cluster, crew: Crew, system: System, size: Size) -> Turn:
+    count = size.sub_tasks(system.sub_tasks)
+    crew.throughput(size.sub_tasks(system.sub_tasks // 10))
+    before = _cpu(cluster)
+    throughput = crew.throughput(count)
+    cpu = {name: (after - before[name]) / count * 1e6 for name, after in _cpu(cluster).items()}
+    for _ in range(WARM_UP_TASKS):
+        crew.fan_in(FAN_IN_SUB_TASKS)
+    fan_in = [crew.fan_in(FAN_IN_SUB_TASKS) for _ in range(size.fan_in_tasks)]
+    single_calls = crew.single_calls(size.single_calls) if system.single_calls else {}
+    return Turn(throughput, fan_in, single_calls, cpu)
+
+
+def _cpu(cluster: Cluster) -> dict[str, float]:
+    server = cluster.running
+    assert server, "PostgreSQL is gone"
+    return {"PostgreSQL": tree_cpu_seconds(server.pid), "the rest": tree_cpu_seconds(os.getpid())}
+
+
+def _gist(turn: Turn) -> str:
+    slowest = max(turn.fan_in) * 1e3
+    return f"{turn.throughput:,.0f} sub_tasks a second, callbacks within {slowest:,.0f} ms"
