@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from http import HTTPStatus
 
 import msgspec
-from werkzeug.datastructures import Headers
-from werkzeug.wrappers import Response
 
 JSON = "application/json"
+STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+
+
+class Answer:
+    """Status, headers and body, as they go out; Werkzeug's response would work them over once more."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, body: bytes, status: int, headers: list[tuple[str, str]]) -> None:
+        self.body = body
+        self.status = status
+        self.headers = headers
 
 
 def answer(
     body: str | bytes, status: int = 200, headers: Iterable[tuple[str, str]] = (), media_type: str = JSON
-) -> Response:
+) -> Answer:
     data = body.encode() if isinstance(body, str) else body
     fields = [("Content-Type", media_type), ("Content-Length", str(len(data))), *headers]
-    response = Response(status=status, headers=Headers(fields))
-    response.response = [data]
-    return response
+    return Answer(data, status, fields)
 
 
 def quoted(text: str | None) -> str:
@@ -26,7 +35,7 @@ def quoted(text: str | None) -> str:
     return "null" if text is None else msgspec.json.encode(text).decode()
 
 
-def page(items: Iterable[str], next_cursor: str | None) -> Response:
+def page(items: Iterable[str], next_cursor: str | None) -> Answer:
     """One page of a listing."""
     cursor = "null" if next_cursor is None else f'"{next_cursor}"'
     return answer(f'{{"items":[{",".join(items)}],"next_cursor":{cursor}}}')

@@ -19,7 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 Call = Callable[[list[T]], Sequence[R]]
 
-EVERY_SECONDS = 0.008
+EVERY_SECONDS = 0.01
 # In sub_tasks, or KiB: a call over the first goes alone, a round departs when it has reached the second.
 ALONE, FULL = 100, 200
 

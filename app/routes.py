@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from werkzeug.wrappers import Response
-
+from app.answers import Answer
 from app.problems import Problem
 
 # Called with the audience's scope, the Incoming request, and the path's parameters by name.
-Handler = Callable[..., Response]
+Handler = Callable[..., Answer]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
@@ -107,8 +108,12 @@ def parse_private_host(text: str) -> PrivateHost:
     return PrivateHost(_parse_host(host), network)
 
 
+@lru_cache(maxsize=1024)
 def check_url(url: str, allowed: tuple[AllowedHost, ...]) -> Target:
-    """The target of `url`; AddressRefused unless it is spelt the accepted way and its host is listed."""
+    """The target of `url`; AddressRefused unless it is spelt the accepted way and its host is listed.
+
+    Remembered for the addresses of late (not the refused ones): a partner's tasks mostly name the same one.
+    """
     _refuse_suspicious_text(url)
     match = _URL.match(url)
     if match is None:

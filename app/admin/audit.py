@@ -7,11 +7,10 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
-from werkzeug.wrappers import Response
 
 from app.admin.scope import Scope
 from app.admin.shapes import Audit, Repaired, WasReset
-from app.answers import answer
+from app.answers import Answer, answer
 from app.incoming import Incoming
 from app.routes import Route
 
@@ -27,19 +26,19 @@ class ResetBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(ResetBody)
 
 
-def audit(scope: Scope, _incoming: Incoming) -> Response:
+def audit(scope: Scope, _incoming: Incoming) -> Answer:
     rows = scope.store.audit()
     drift = sum(row.counted != row.truth for row in rows)
     return answer(msgspec.json.encode({"drift": drift, "counters": [row._asdict() for row in rows]}))
 
 
-def repair_counters(scope: Scope, _incoming: Incoming) -> Response:
+def repair_counters(scope: Scope, _incoming: Incoming) -> Answer:
     repaired = scope.store.repair_counters()
     log.warning("counters repaired", extra={"repaired": repaired})
     return answer(f'{{"repaired":{repaired}}}')
 
 
-def reset(scope: Scope, incoming: Incoming) -> Response:
+def reset(scope: Scope, incoming: Incoming) -> Answer:
     incoming.json(DECODER)
     scope.store.reset()
     log.warning("everything was reset")

@@ -9,13 +9,12 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
-from werkzeug.wrappers import Response
 
 from app import cursors, ids
 from app.admin.scope import Scope
 from app.admin.shapes import AdminDeliveryPage, BulkRedelivery
 from app.admin.store import DeliveryRow
-from app.answers import answer, page, quoted
+from app.answers import Answer, answer, page, quoted
 from app.delivery_shapes import Redelivered
 from app.fields import DELIVERY_STATUSES
 from app.incoming import Incoming
@@ -43,7 +42,7 @@ class RedeliverBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(RedeliverBody)
 
 
-def list_deliveries(scope: Scope, incoming: Incoming) -> Response:
+def list_deliveries(scope: Scope, incoming: Incoming) -> Answer:
     status, limit = incoming.choice("status", DELIVERY_STATUSES), incoming.limit()
     host, since = _host(incoming), incoming.moment("since")
     (before,) = incoming.cursor("d") or (None,)
@@ -51,7 +50,7 @@ def list_deliveries(scope: Scope, incoming: Incoming) -> Response:
     return page(map(_delivery_json, rows), cursors.write("d", rows[-1].id) if len(rows) == limit else None)
 
 
-def redeliver(scope: Scope, _incoming: Incoming, delivery_id: str) -> Response:
+def redeliver(scope: Scope, _incoming: Incoming, delivery_id: str) -> Answer:
     number = ids.parse_delivery_id(delivery_id)
     if number is None or not scope.store.redeliver([number]):
         raise NotFound("there is no such delivery")
@@ -59,7 +58,7 @@ def redeliver(scope: Scope, _incoming: Incoming, delivery_id: str) -> Response:
     return answer('{"redelivered":1}')
 
 
-def redeliver_many(scope: Scope, incoming: Incoming) -> Response:
+def redeliver_many(scope: Scope, incoming: Incoming) -> Answer:
     """In batches, each a short transaction; stops at a limit, and says whether that was all."""
     body = incoming.json(DECODER).value
     matched = redelivered = 0

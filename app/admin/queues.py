@@ -7,11 +7,10 @@ import re
 
 import msgspec
 from msgspec import Struct
-from werkzeug.wrappers import Response
 
 from app.admin.scope import Scope
 from app.admin.shapes import Queue
-from app.answers import answer
+from app.answers import Answer, answer
 from app.fields import QUEUE_PATTERN
 from app.incoming import Incoming
 from app.problems import NotFound
@@ -31,12 +30,12 @@ class QueueBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(QueueBody)
 
 
-def read_queue(scope: Scope, _incoming: Incoming, queue: str) -> Response:
+def read_queue(scope: Scope, _incoming: Incoming, queue: str) -> Answer:
     _require_name(queue)
     return _answer(scope, queue)
 
 
-def set_queue(scope: Scope, incoming: Incoming, queue: str) -> Response:
+def set_queue(scope: Scope, incoming: Incoming, queue: str) -> Answer:
     _require_name(queue)
     paused = incoming.json(DECODER).value.paused
     scope.store.set_queue_paused(queue, paused)
@@ -49,7 +48,7 @@ def _require_name(queue: str) -> None:
         raise NotFound("no queue can have this name")
 
 
-def _answer(scope: Scope, queue: str) -> Response:
+def _answer(scope: Scope, queue: str) -> Answer:
     row = scope.store.read_queue(queue)
     return answer(msgspec.json.encode({"queue": queue, **row._asdict()}))
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from werkzeug.wrappers import Response
-
 from app import ids
 from app.admin.scope import Scope
-from app.answers import answer
+from app.answers import Answer, answer
 from app.incoming import Incoming
 from app.problems import NotFound, StateConflict
 from app.routes import Route
@@ -24,17 +22,17 @@ REFUSALS = {
 }
 
 
-def retry_task(scope: Scope, _incoming: Incoming, task_id: str) -> Response:
+def retry_task(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
     number = _known(task_id)
     return _answer(scope, number, "retried", scope.store.retry_task(number))
 
 
-def cancel_task(scope: Scope, _incoming: Incoming, task_id: str) -> Response:
+def cancel_task(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
     number = _known(task_id)
     return _answer(scope, number, "cancelled", scope.store.cancel_task(number))
 
 
-def _answer(scope: Scope, number: int, wanted: str, outcome: str) -> Response:
+def _answer(scope: Scope, number: int, wanted: str, outcome: str) -> Answer:
     if outcome == "unknown":
         raise _unknown()
     if outcome != wanted:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from werkzeug.wrappers import Response
-
-from app.answers import answer
+from app.answers import Answer, answer
 from app.incoming import Incoming
 from app.ops.docs_page import render
 from app.ops.scope import Scope
@@ -16,11 +14,11 @@ from app.routes import Route
 CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def read_openapi(_scope: Scope, _incoming: Incoming) -> Response:
+def read_openapi(_scope: Scope, _incoming: Incoming) -> Answer:
     return answer(document())
 
 
-def read_docs(_scope: Scope, _incoming: Incoming) -> Response:
+def read_docs(_scope: Scope, _incoming: Incoming) -> Answer:
     return answer(
         _page(),
         headers=[("Content-Security-Policy", CONTENT_SECURITY_POLICY)],

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 
-from werkzeug.wrappers import Response
-
 from app import metrics
-from app.answers import answer
+from app.answers import Answer, answer
 from app.db import DatabaseError
 from app.incoming import Incoming
 from app.ops.scope import Scope
@@ -16,11 +14,11 @@ from app.routes import Route
 from app.shapes import Health
 
 
-def healthz(_scope: Scope, _incoming: Incoming) -> Response:
+def healthz(_scope: Scope, _incoming: Incoming) -> Answer:
     return answer('{"status":"ok"}')
 
 
-def readyz(scope: Scope, _incoming: Incoming) -> Response:
+def readyz(scope: Scope, _incoming: Incoming) -> Answer:
     if not scope.store.has_current_schema():
         raise NotReady("the database's schema is not the one of this release")
     if not scope.store.is_writable():
@@ -28,7 +26,7 @@ def readyz(scope: Scope, _incoming: Incoming) -> Response:
     return answer('{"status":"ready"}')
 
 
-def read_metrics(scope: Scope, _incoming: Incoming) -> Response:
+def read_metrics(scope: Scope, _incoming: Incoming) -> Answer:
     try:
         stats = json.loads(scope.store.stats())
     except DatabaseError:

@@ -10,10 +10,9 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
-from werkzeug.wrappers import Response
 
 from app import ids, metrics
-from app.answers import answer
+from app.answers import Answer, answer
 from app.fields import DEFAULT_QUEUE, MAX_SUB_TASKS, MaxAttempts, QueueName
 from app.incoming import Incoming
 from app.partner.scope import Scope
@@ -65,7 +64,7 @@ DECODER = msgspec.json.Decoder(TaskBody)
 ALL = CompletionBody()
 
 
-def create_task(scope: Scope, incoming: Incoming) -> Response:
+def create_task(scope: Scope, incoming: Incoming) -> Answer:
     key = _idempotency_key(incoming)
     body = incoming.body()
     document = read_json(body, DECODER)
@@ -82,7 +81,7 @@ def create_task(scope: Scope, incoming: Incoming) -> Response:
     return answer(task_json(_as_created(new, created)), 201, [location])
 
 
-def _replay(scope: Scope, task_id: int, location: tuple[str, str]) -> Response:
+def _replay(scope: Scope, task_id: int, location: tuple[str, str]) -> Answer:
     row = scope.store.read_task(task_id)
     if row is None:
         raise DatabaseAway("everything was reset at this moment")

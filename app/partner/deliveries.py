@@ -5,10 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from operator import attrgetter
 
-from werkzeug.wrappers import Response
-
 from app import ids
-from app.answers import answer, page, quoted
+from app.answers import Answer, answer, page, quoted
 from app.delivery_shapes import DeliveryPage, Redelivered
 from app.incoming import Incoming
 from app.partner.scope import Scope
@@ -19,7 +17,7 @@ from app.routes import Route
 from app.times import json_time
 
 
-def list_deliveries(scope: Scope, _incoming: Incoming, task_id: str) -> Response:
+def list_deliveries(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
     number = known_task_id(task_id)
     rows = scope.store.list_deliveries(number)
     if not rows and scope.store.read_task(number) is None:
@@ -27,7 +25,7 @@ def list_deliveries(scope: Scope, _incoming: Incoming, task_id: str) -> Response
     return page((_delivery_json(list(group)) for _, group in groupby(rows, attrgetter("delivery_id"))), None)
 
 
-def redeliver_task(scope: Scope, _incoming: Incoming, task_id: str) -> Response:
+def redeliver_task(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
     redelivered = scope.store.redeliver_task(known_task_id(task_id))
     if redelivered < 0:
         raise unknown_task()

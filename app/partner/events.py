@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from werkzeug.wrappers import Response
-
 from app import cursors, ids
-from app.answers import page
+from app.answers import Answer, page
 from app.incoming import Incoming
 from app.partner.scope import Scope
 from app.routes import Route
 from app.shapes import EventPage
 
 
-def list_events(scope: Scope, incoming: Incoming) -> Response:
+def list_events(scope: Scope, incoming: Incoming) -> Answer:
     limit = incoming.limit()
     xid, number = incoming.cursor("e", places=2) or (0, 0)
     rows = scope.store.list_events((xid, number), limit)

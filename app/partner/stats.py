@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from werkzeug.wrappers import Response
-
-from app.answers import answer
+from app.answers import Answer, answer
 from app.incoming import Incoming
 from app.partner.scope import Scope
 from app.routes import Route
 from app.shapes import Stats
 
 
-def read_stats(scope: Scope, _incoming: Incoming) -> Response:
+def read_stats(scope: Scope, _incoming: Incoming) -> Answer:
     return answer(scope.store.stats())
 
 

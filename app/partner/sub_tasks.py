@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from werkzeug.wrappers import Response
-
 from app import cursors, ids
-from app.answers import page, quoted
+from app.answers import Answer, page, quoted
 from app.fields import SUB_TASK_STATUSES
 from app.incoming import Incoming
 from app.partner.scope import Scope
@@ -21,7 +19,7 @@ PIECE = 100
 MAX_PAGE_CHARACTERS = 16 * 1024 * 1024
 
 
-def list_sub_tasks(scope: Scope, incoming: Incoming, task_id: str) -> Response:
+def list_sub_tasks(scope: Scope, incoming: Incoming, task_id: str) -> Answer:
     number = known_task_id(task_id)
     status, limit = incoming.choice("status", SUB_TASK_STATUSES), incoming.limit()
     (after,) = incoming.cursor("s") or (number,)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from werkzeug.wrappers import Response
-
 from app import cursors, ids
-from app.answers import answer, page
+from app.answers import Answer, answer, page
 from app.fields import TASK_STATUSES
 from app.incoming import Incoming
 from app.partner.scope import Scope
@@ -27,18 +25,18 @@ def unknown_task() -> NotFound:
     return NotFound("there is no such task")
 
 
-def read_task(scope: Scope, _incoming: Incoming, task_id: str) -> Response:
+def read_task(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
     return answer(task_json(_find(scope, known_task_id(task_id))))
 
 
-def list_tasks(scope: Scope, incoming: Incoming) -> Response:
+def list_tasks(scope: Scope, incoming: Incoming) -> Answer:
     status, limit = incoming.choice("status", TASK_STATUSES), incoming.limit()
     (before,) = incoming.cursor("t") or (None,)
     rows = scope.store.list_tasks(status, limit, before)
     return page(map(task_json, rows), cursors.write("t", rows[-1].id) if len(rows) == limit else None)
 
 
-def cancel_task(scope: Scope, _incoming: Incoming, task_id: str) -> Response:
+def cancel_task(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
     number = known_task_id(task_id)
     outcome = scope.store.cancel_task(number)
     if outcome == "unknown":

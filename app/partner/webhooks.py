@@ -7,10 +7,9 @@ import time
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec import Struct
-from werkzeug.wrappers import Response
 
 from app import ids, signatures
-from app.answers import answer
+from app.answers import Answer, answer
 from app.incoming import Incoming
 from app.partner.scope import Scope
 from app.routes import Route
@@ -28,7 +27,7 @@ class VerifyBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(VerifyBody)
 
 
-def verify_webhook(scope: Scope, incoming: Incoming) -> Response:
+def verify_webhook(scope: Scope, incoming: Incoming) -> Answer:
     given = incoming.json(DECODER).value
     event_id = next((v for name, v in given.headers.items() if name.lower() == signatures.ID), "").strip()
     number = ids.parse_event_id(event_id)
@@ -44,7 +43,7 @@ def verify_webhook(scope: Scope, incoming: Incoming) -> Response:
     return answer(msgspec.json.encode(verdict))
 
 
-def list_webhook_keys(scope: Scope, _incoming: Incoming) -> Response:
+def list_webhook_keys(scope: Scope, _incoming: Incoming) -> Answer:
     key = _public_key(scope.settings)
     keys = [{"scheme": "v1a", "public_key": signatures.public_key_text(key)}] if key else []
     return answer(msgspec.json.encode({"keys": keys}))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from werkzeug.wrappers import Response
-
 from app import metrics
-from app.answers import answer, quoted
+from app.answers import Answer, answer, quoted
 
 T = TypeVar("T")
 
@@ -38,7 +36,7 @@ class Batch(Generic[T]):
         return [outcome or next(asked) for outcome in self._outcomes]
 
 
-def answer_batch(call: str, names: Sequence[str | None], outcomes: Sequence[str]) -> Response:
+def answer_batch(call: str, names: Sequence[str | None], outcomes: Sequence[str]) -> Answer:
     metrics.count_outcomes(call, outcomes)
     items = ",".join(
         f'{{"id":{_name(name)},"outcome":"{outcome}"}}' for name, outcome in zip(names, outcomes, strict=True)

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct, field
-from werkzeug.wrappers import Response
 
 from app import ids, metrics
-from app.answers import answer
+from app.answers import Answer, answer
 from app.fields import DEFAULT_QUEUE, LeaseSeconds, Limit, QueueName, WorkerId
 from app.incoming import Incoming
 from app.routes import Route
@@ -36,7 +35,7 @@ class ClaimBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(ClaimBody)
 
 
-def claim_sub_tasks(scope: Scope, incoming: Incoming) -> Response:
+def claim_sub_tasks(scope: Scope, incoming: Incoming) -> Answer:
     body = incoming.json(DECODER).value
     rows = scope.store.claim(Claim(body.worker_id, body.limit, body.lease_seconds, tuple(body.queues)))
     if rows:

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
-from werkzeug.wrappers import Response
 
 from app import ids
+from app.answers import Answer
 from app.fields import MAX_BATCH, WorkerId
 from app.incoming import Incoming
 from app.problems import Invalid
@@ -62,7 +62,7 @@ REPORT_DECODER = msgspec.json.Decoder(ReportBody)
 ERROR_DECODER = msgspec.json.Decoder(ErrorBody)
 
 
-def complete_sub_tasks(scope: Scope, incoming: Incoming) -> Response:
+def complete_sub_tasks(scope: Scope, incoming: Incoming) -> Answer:
     worker_id, batch = _read(incoming.body())
     outcomes = batch.settle(lambda reports: scope.store.complete(worker_id, reports))
     return answer_batch("complete", batch.names, outcomes)

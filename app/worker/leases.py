@@ -6,9 +6,9 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Raw, Struct
-from werkzeug.wrappers import Response
 
 from app import ids
+from app.answers import Answer
 from app.fields import MAX_BATCH, LeaseSeconds, WorkerId
 from app.incoming import Incoming
 from app.routes import Route
@@ -57,14 +57,14 @@ RELEASE_DECODER = msgspec.json.Decoder(_LenientRelease)
 LEASE_DECODER = msgspec.json.Decoder(LeaseBody)
 
 
-def heartbeat_sub_tasks(scope: Scope, incoming: Incoming) -> Response:
+def heartbeat_sub_tasks(scope: Scope, incoming: Incoming) -> Answer:
     body = incoming.json(HEARTBEAT_DECODER).value
     batch = _read(body.leases)
     outcomes = batch.settle(lambda leases: scope.store.heartbeat(body.lease_seconds, leases))
     return answer_batch("heartbeat", batch.names, outcomes)
 
 
-def release_sub_tasks(scope: Scope, incoming: Incoming) -> Response:
+def release_sub_tasks(scope: Scope, incoming: Incoming) -> Answer:
     body = incoming.json(RELEASE_DECODER).value
     batch = _read(body.leases)
     return answer_batch("release", batch.names, batch.settle(scope.store.release))
