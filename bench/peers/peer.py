@@ -14,13 +14,14 @@ from bench.peers.crew import READY_SECONDS, Command, Crew
 from bench.peers.system import Start
 
 WORKERS = 2  # processes, as many as the cores of the reference machine
-PYTHON = ROOT / ".venv-peers" / "bin" / "python"
+PYTHON_FOLDER = ROOT / ".venv-peers"
 CommandOf = Callable[[str, str, str], Command]  # the driver's name, its role, a URL
 NODE_FOLDER = ROOT / "bench" / "peers" / "node"
+INSTALLED = ".installed"  # the Makefile's mark in a folder that is complete
 
 
 def python_command(name: str, role: str, url: str) -> Command:
-    return PYTHON, "-m", f"bench.peers.drivers.{name}_driver", role, url
+    return PYTHON_FOLDER / "bin" / "python", "-m", f"bench.peers.drivers.{name}_driver", role, url
 
 
 def node_command(name: str, role: str, url: str) -> Command:
@@ -33,14 +34,16 @@ def driver_environ() -> dict[str, str]:
 
 
 def python_is_missing() -> str | None:
-    return None if PYTHON.exists() else "its environment .venv-peers was not made; `make peers` makes it"
+    if not (PYTHON_FOLDER / INSTALLED).exists():
+        return "its environment .venv-peers is not complete; `make peers` makes it"
+    return None
 
 
 def node_is_missing() -> str | None:
     if shutil.which("node") is None:
         return "no node on this machine; it needs Node 20"
-    if not (NODE_FOLDER / "node_modules" / "pg").exists():
-        return "its packages were not installed by npm; `make peers` does it"
+    if not (NODE_FOLDER / "node_modules" / INSTALLED).exists():
+        return "its packages are not installed; `make peers` lets npm do it"
     return None
 
 
