@@ -441,7 +441,7 @@ END $$;
 
 COMMENT ON FUNCTION rvq.create_partitions(p_days_ahead integer) IS 'Make the partitions of today and the days ahead that are missing; returns how many.';
 
-CREATE FUNCTION rvq.create_task(p_queue text, p_payloads text[], p_max_attempts integer[], p_metadata text, p_webhook_url text, p_webhook_host text, p_not_before timestamp with time zone, p_policy text, p_required integer, p_deadline_seconds double precision, p_idempotency_key text, p_body_hash bytea) RETURNS TABLE(outcome text, task_id bigint, created_at timestamp with time zone, scheduled boolean)
+CREATE FUNCTION rvq.create_tasks(p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamp with time zone[], p_policies text[], p_required integer[], p_deadline_seconds double precision[], p_idempotency_keys text[], p_body_hashes bytea[]) RETURNS TABLE(outcome text, task_id bigint, created_at timestamp with time zone, scheduled boolean)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -451,55 +451,67 @@ CREATE FUNCTION rvq.create_task(p_queue text, p_payloads text[], p_max_attempts 
     SET jit TO 'off'
     AS $$
 DECLARE
-    v_total integer := cardinality(p_payloads);
-    v_policy rvq.completion_policy := p_policy::rvq.completion_policy;
-    v_known rvq.idempotency_keys;
+    v_now timestamptz;
+    v_total integer;
+    v_starts integer[] := '{0}';
+    v_ids bigint[];
+    v_created boolean[];
+    v_scheduled boolean[];
+    v_outcomes text[];
+    v_known bigint[];
+    v_refused boolean;
+    v_created_at timestamptz[];
 BEGIN
     PERFORM rvq.enter();
-    created_at := rvq.clock();
-    scheduled := coalesce(p_not_before > created_at, false);
-    -- What was checked long ago says nothing: nobody does the maintenance. A replay is an answer, not more work.
-    IF EXISTS (SELECT FROM rvq.admission AS a WHERE a.refusal IS NOT NULL AND a.checked_at > created_at - interval '1 minute')
-       AND NOT EXISTS (SELECT FROM rvq.idempotency_keys AS k WHERE k.key = p_idempotency_key) THEN
-        outcome := 'refused';
-        RETURN NEXT;
-        RETURN;
-    END IF;
-    task_id := rvq.new_task_id(created_at, v_policy <> 'all');
-    IF p_idempotency_key IS NOT NULL THEN
-        INSERT INTO rvq.idempotency_keys VALUES (p_idempotency_key, p_body_hash, task_id) ON CONFLICT DO NOTHING;
-        IF NOT FOUND THEN
-            SELECT * INTO v_known FROM rvq.idempotency_keys k WHERE k.key = p_idempotency_key;
-            outcome := CASE WHEN v_known.body_hash = p_body_hash THEN 'replayed' ELSE 'conflict' END;
-            task_id := v_known.task_id;
-            created_at := (SELECT t.created_at FROM rvq.tasks AS t WHERE t.id = v_known.task_id);
-            scheduled := NULL;
-            RETURN NEXT;
-            RETURN;
-        END IF;
-    END IF;
+    v_now := rvq.clock();
+    FOREACH v_total IN ARRAY p_totals LOOP
+        v_starts := v_starts || v_starts[cardinality(v_starts)] + v_total;
+    END LOOP;
+    SELECT array_agg(rvq.new_task_id(v_now, n.policy <> 'all')), array_agg(coalesce(n.not_before > v_now, false))
+      INTO v_ids, v_scheduled FROM unnest(p_policies, p_not_before) AS n(policy, not_before);
+    -- What was checked long ago says nothing: nobody does the maintenance.
+    v_refused := EXISTS (
+        SELECT FROM rvq.admission AS a WHERE a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute');
+    SELECT k.outcomes, k.task_ids INTO v_outcomes, v_known FROM rvq.use_keys(p_idempotency_keys, p_body_hashes, v_ids, v_refused) AS k;
+    v_created := ARRAY(SELECT o = 'created' FROM unnest(v_outcomes) AS o);
     INSERT INTO rvq.tasks (id, created_at, deadline_seconds, total, required, policy, queue, webhook_url, webhook_host, metadata)
-    VALUES (task_id, created_at, p_deadline_seconds, v_total, p_required, v_policy, p_queue, p_webhook_url, p_webhook_host, p_metadata);
+    SELECT n.id, v_now, n.deadline_seconds, n.total, n.required, n.policy::rvq.completion_policy, n.queue, n.url, n.host, n.metadata
+      FROM unnest(v_created, v_ids, p_deadline_seconds, p_totals, p_required, p_policies, p_queues, p_webhook_urls, p_webhook_hosts,
+                  p_metadata) AS n(created, id, deadline_seconds, total, required, policy, queue, url, host, metadata)
+     WHERE n.created;
     INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, required, policy, queue, webhook_url, webhook_host, metadata)
-    VALUES (task_id, created_at, created_at + make_interval(secs => p_deadline_seconds), v_total, v_total, p_required, v_policy,
-            p_queue, p_webhook_url, p_webhook_host, p_metadata);
+    SELECT n.id, v_now, v_now + make_interval(secs => n.deadline_seconds), n.total, n.total, n.required,
+           n.policy::rvq.completion_policy, n.queue, n.url, n.host, n.metadata
+      FROM unnest(v_created, v_ids, p_deadline_seconds, p_totals, p_required, p_policies, p_queues, p_webhook_urls, p_webhook_hosts,
+                  p_metadata) AS n(created, id, deadline_seconds, total, required, policy, queue, url, host, metadata)
+     WHERE n.created;
     INSERT INTO rvq.sub_tasks (id, queued_at, max_attempts, payload)
-    SELECT task_id + s.ordinal, CASE WHEN scheduled THEN p_not_before ELSE created_at END, s.max_attempts, s.payload
-      FROM unnest(p_payloads, p_max_attempts) WITH ORDINALITY AS s(payload, max_attempts, ordinal);
+    SELECT v_ids[s.place] + s.number - v_starts[s.place], CASE WHEN v_scheduled[s.place] THEN p_not_before[s.place] ELSE v_now END,
+           s.max_attempts, s.payload
+      FROM (SELECT u.*, width_bucket(u.number::integer - 1, v_starts) AS place
+              FROM unnest(p_payloads, p_max_attempts) WITH ORDINALITY AS u(payload, max_attempts, number)) AS s
+     WHERE v_created[s.place];
     -- again: a clock that was set back must not put sub_tasks below the floor where claim starts to look.
     INSERT INTO rvq.open_sub_tasks (id, queued_at, due_at, status, max_attempts, again, queue)
-    SELECT task_id + s.ordinal, CASE WHEN scheduled THEN p_not_before ELSE created_at END,
-           CASE WHEN scheduled THEN p_not_before END,
-           CASE WHEN scheduled THEN 'scheduled' ELSE 'queued' END::rvq.sub_task_status, s.max_attempts,
-           EXISTS (SELECT FROM rvq.queues AS q WHERE q.queue = p_queue AND q.claim_floor > created_at), p_queue
-      FROM unnest(p_max_attempts) WITH ORDINALITY AS s(max_attempts, ordinal);
+    SELECT v_ids[s.place] + s.number - v_starts[s.place], CASE WHEN v_scheduled[s.place] THEN p_not_before[s.place] ELSE v_now END,
+           CASE WHEN v_scheduled[s.place] THEN p_not_before[s.place] END,
+           CASE WHEN v_scheduled[s.place] THEN 'scheduled' ELSE 'queued' END::rvq.sub_task_status, s.max_attempts,
+           EXISTS (SELECT FROM rvq.queues AS q WHERE q.queue = p_queues[s.place] AND q.claim_floor > v_now), p_queues[s.place]
+      FROM (SELECT u.*, width_bucket(u.number::integer - 1, v_starts) AS place
+              FROM unnest(p_max_attempts) WITH ORDINALITY AS u(max_attempts, number)) AS s
+     WHERE v_created[s.place];
     INSERT INTO rvq.counter_deltas (queue, scheduled, queued, tasks_open)
-    VALUES (p_queue, CASE WHEN scheduled THEN v_total END, CASE WHEN NOT scheduled THEN v_total END, 1);
-    outcome := 'created';
-    RETURN NEXT;
+    SELECT n.queue, sum(n.total) FILTER (WHERE n.scheduled), sum(n.total) FILTER (WHERE NOT n.scheduled), count(*)
+      FROM unnest(v_created, p_queues, p_totals, v_scheduled) AS n(created, queue, total, scheduled) WHERE n.created GROUP BY n.queue;
+    IF false = ANY (v_created) THEN
+        v_created_at := ARRAY(SELECT (SELECT t.created_at FROM rvq.tasks AS t WHERE t.id = k.id) FROM unnest(v_known) AS k(id));
+    END IF;
+    RETURN QUERY
+    SELECT n.outcome, n.known, coalesce(n.created_at, v_now), CASE WHEN n.outcome = 'created' THEN n.scheduled END
+      FROM unnest(v_outcomes, v_known, v_created_at, v_scheduled) AS n(outcome, known, created_at, scheduled);
 END $$;
 
-COMMENT ON FUNCTION rvq.create_task(p_queue text, p_payloads text[], p_max_attempts integer[], p_metadata text, p_webhook_url text, p_webhook_host text, p_not_before timestamp with time zone, p_policy text, p_required integer, p_deadline_seconds double precision, p_idempotency_key text, p_body_hash bytea) IS 'Store a task with its sub_tasks: created, or with the known task replayed (same key, same body) or conflict (same key, another body).';
+COMMENT ON FUNCTION rvq.create_tasks(p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamp with time zone[], p_policies text[], p_required integer[], p_deadline_seconds double precision[], p_idempotency_keys text[], p_body_hashes bytea[]) IS 'Store tasks with their sub_tasks: created, or with the known task replayed (same key and body) or conflict (other body), or refused.';
 
 CREATE FUNCTION rvq.day_at(p_time timestamp with time zone) RETURNS integer
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -1768,6 +1780,35 @@ BEGIN
 END $_$;
 
 COMMENT ON FUNCTION rvq.uncount_day(p_day integer) IS 'Take the ended tasks, sub_tasks and deliveries of that day out of the counters.';
+
+CREATE FUNCTION rvq.use_keys(p_keys text[], p_body_hashes bytea[], p_task_ids bigint[], p_refused boolean) RETURNS TABLE(outcomes text[], task_ids bigint[])
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF num_nonnulls(VARIADIC p_keys) = 0 THEN
+        outcomes := array_fill(CASE WHEN p_refused THEN 'refused' ELSE 'created' END, ARRAY[cardinality(p_keys)]);
+        task_ids := p_task_ids;
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    IF NOT p_refused THEN
+        INSERT INTO rvq.idempotency_keys (key, body_hash, task_id)
+        SELECT n.key, n.body_hash, n.task_id FROM unnest(p_keys, p_body_hashes, p_task_ids) AS n(key, body_hash, task_id)
+         WHERE n.key IS NOT NULL ORDER BY n.key COLLATE "C"
+        ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN QUERY
+    SELECT array_agg(CASE WHEN k.task_id = n.task_id THEN 'created'
+                          WHEN k.body_hash = n.body_hash THEN 'replayed'
+                          WHEN k.key IS NOT NULL THEN 'conflict'
+                          WHEN n.key IS NULL AND NOT p_refused THEN 'created'
+                          ELSE 'refused' END ORDER BY n.position),
+           array_agg(coalesce(k.task_id, n.task_id) ORDER BY n.position)
+      FROM unnest(p_keys, p_body_hashes, p_task_ids) WITH ORDINALITY AS n(key, body_hash, task_id, position)
+      LEFT JOIN rvq.idempotency_keys AS k ON k.key = n.key;
+END $$;
+
+COMMENT ON FUNCTION rvq.use_keys(p_keys text[], p_body_hashes bytea[], p_task_ids bigint[], p_refused boolean) IS 'Take idempotency keys for new tasks: created, replayed, conflict or refused for each, with the id of its task.';
 
 CREATE FUNCTION rvq.verdict(p_policy rvq.completion_policy, p_required integer, p_unfinished integer, p_succeeded integer, p_failed integer) RETURNS rvq.task_status
     LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -1,7 +1,7 @@
 """One PostgreSQL for the whole run, one database for each test process, a clean one for each test.
 
     def test_something(database: Database) -> None:
-        database.rows("SELECT * FROM rvq.create_task(...)")
+        database.rows("SELECT * FROM rvq.create_tasks(...)")
 
 After every test that used `database` or `conn`, all counters are compared with the truth.
 """

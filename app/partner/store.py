@@ -18,13 +18,15 @@ from app.task_views import TaskRow
 SEPARATOR = b"\x1e"
 
 _CREATE = (
-    "SELECT * FROM rvq.create_task(%s, string_to_array(%s, E'\\x1e'), %s::int[],"
-    " %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    "SELECT * FROM rvq.create_tasks(%s::text[], %s::integer[], string_to_array(%s, E'\\x1e'), %s::integer[],"
+    " %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::text[], %s::integer[], %s::float8[],"
+    " %s::text[], %s::bytea[])"
 )
 # Makes a task and undoes it: the first call on a connection plans every statement in the function.
 WARM_UP = (
     "DO $$ BEGIN"
-    " PERFORM rvq.create_task('-', '{1}', '{1}', NULL, NULL, NULL, NULL, 'all', NULL, NULL, NULL, NULL);"
+    " PERFORM rvq.create_tasks('{-}', '{1}', '{1}', '{1}', '{null}', '{null}', '{null}', '{null}', '{all}',"
+    " '{null}', '{null}', '{null}', '{null}');"
     " RAISE division_by_zero;"
     " EXCEPTION WHEN division_by_zero OR check_violation THEN NULL; END $$",
     "SELECT * FROM rvq.read_task(0)",
@@ -99,18 +101,14 @@ class Store:
         return self._merger.run(self._create_tasks, new, weight=weight)
 
     def _create_tasks(self, tasks: Sequence[NewTask]) -> list[Created]:
-        """In one transaction. By key, which is the order in which keys are waited for."""
-        order = sorted(range(len(tasks)), key=lambda place: tasks[place].idempotency_key or "")
-        sql = " UNION ALL ".join([_CREATE] * len(tasks))
-        params = [param for place in order for param in _create_params(tasks[place])]
+        params = _create_params(tasks)
         try:
-            rows = self._pool.rows(sql, params)
+            rows = self._pool.rows(_CREATE, params)
         except CheckViolation:
             # No partition for today: maintenance has not run for days.
             self._pool.rows("SELECT rvq.create_partitions(7)")
-            rows = self._pool.rows(sql, params)
-        created = dict(zip(order, rows, strict=True))
-        return [Created(*created[place]) for place in range(len(tasks))]
+            rows = self._pool.rows(_CREATE, params)
+        return [Created(*row) for row in rows]
 
     def refusal(self) -> str:
         """Why create refuses."""
@@ -161,18 +159,19 @@ class Store:
         return str(self._pool.value("SELECT rvq.stats()"))
 
 
-def _create_params(new: NewTask) -> tuple[object, ...]:
+def _create_params(tasks: Sequence[NewTask]) -> tuple[object, ...]:
     return (
-        new.queue,
-        new.payloads,
-        "{" + ",".join(map(str, new.max_attempts)) + "}",
-        new.metadata,
-        new.webhook_url,
-        new.webhook_host,
-        new.not_before,
-        new.policy,
-        new.required,
-        new.deadline_seconds,
-        new.idempotency_key,
-        new.body_hash,
+        [new.queue for new in tasks],
+        [len(new.max_attempts) for new in tasks],
+        SEPARATOR.decode().join([new.payloads for new in tasks]),
+        "{" + ",".join(str(most) for new in tasks for most in new.max_attempts) + "}",
+        [new.metadata for new in tasks],
+        [new.webhook_url for new in tasks],
+        [new.webhook_host for new in tasks],
+        [new.not_before for new in tasks],
+        [new.policy for new in tasks],
+        [new.required for new in tasks],
+        [new.deadline_seconds for new in tasks],
+        [new.idempotency_key for new in tasks],
+        [new.body_hash for new in tasks],
     )

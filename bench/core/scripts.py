@@ -12,11 +12,12 @@ URL, HOST = "https://hooks.partner.example/x", "hooks.partner.example"
 
 def create_call(sub_tasks: int, *, webhook: bool) -> str:
     """The call that creates one task of `sub_tasks`."""
-    address = f"'{URL}', '{HOST}'" if webhook else "NULL, NULL"
+    address = f"'{{{URL}}}', '{{{HOST}}}'" if webhook else "'{null}', '{null}'"
     return (
-        f"rvq.create_task('default', array_fill('{PAYLOAD}'::text, ARRAY[{sub_tasks}]),"
-        f" array_fill(5, ARRAY[{sub_tasks}]), '{{\"order\": 1}}', {address},"
-        " NULL, 'all', NULL, NULL, NULL, NULL)"
+        f"rvq.create_tasks('{{default}}', '{{{sub_tasks}}}',"
+        f" array_fill('{PAYLOAD}'::text, ARRAY[{sub_tasks}]),"
+        f" array_fill(5, ARRAY[{sub_tasks}]), ARRAY['{{\"order\": 1}}'], {address},"
+        " '{null}', '{all}', '{null}', '{null}', '{null}', '{null}')"
     )
 
 

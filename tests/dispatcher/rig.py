@@ -17,6 +17,7 @@ import psycopg2
 
 from app.settings import Settings, load_settings
 from tests.support.concurrency import wait_until
+from tests.support.creating import CREATE, NewTask, create_params
 from tests.support.source import ROOT
 
 SECRET = "whsec_" + base64.b64encode(b"first secret of thirty-two bytes").decode()
@@ -118,11 +119,8 @@ class Tasks:
     def finish(self, url: str | None, count: int = 1, queue: str = "default") -> list[int]:
         """That many tasks of one sub_task each, succeeded; their ids, which are their first events' too."""
         host = url.split("/")[2] if url else None
-        made = self.rows(
-            "SELECT (rvq.create_task(%s, ARRAY['1'], ARRAY[1], NULL, %s, %s, NULL, 'all', NULL, NULL, NULL,"
-            " NULL)).task_id FROM generate_series(1, %s)",
-            (queue, url, host, count),
-        )
+        new = NewTask(max_attempts=[1], queue=queue, webhook=url, host=host)
+        made = self.rows(CREATE, create_params(*[new] * count))
         claimed = self.rows(
             "SELECT id, lease_token::text FROM rvq.claim_sub_tasks('{w}', ARRAY[%s], 60, ARRAY[%s])",
             (count, queue),
@@ -141,7 +139,7 @@ class Tasks:
                 nothing,
             ),
         )
-        return [row[0] for row in made]
+        return [row[1] for row in made]
 
     def create(
         self,
@@ -152,21 +150,17 @@ class Tasks:
         deadline_seconds: float | None = None,
     ) -> int:
         """A task with sub_tasks of one attempt each, none of them claimed; its id."""
-        made = self.value(
-            "SELECT c.task_id FROM rvq.create_task('default', array_fill('1'::text, ARRAY[%s]),"
-            " array_fill(1, ARRAY[%s]), NULL, %s, %s, rvq.clock() + make_interval(secs => %s), %s, NULL, %s,"
-            " NULL, NULL) AS c",
-            (
-                sub_tasks,
-                sub_tasks,
-                url,
-                url and url.split("/")[2],
-                not_before_seconds,
-                policy,
-                deadline_seconds,
-            ),
+        start = self.value("SELECT rvq.clock() + make_interval(secs => %s)", (not_before_seconds,))
+        new = NewTask(
+            ["1"] * sub_tasks,
+            [1] * sub_tasks,
+            webhook=url,
+            host=url and url.split("/")[2],
+            not_before=start,
+            policy=policy,
+            deadline=deadline_seconds,
         )
-        return int(made)
+        return int(self.rows(CREATE, create_params(new))[0][1])
 
     def fail_one(self) -> None:
         """A worker claims a sub_task and reports a final failure."""

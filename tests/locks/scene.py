@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tests.sql.calls import URL, Calls, Lease
+from tests.support.creating import CREATE, NewTask, create_params
 from tests.support.database import Database
 from tests.support.lock_order import Operation
 
@@ -211,19 +212,19 @@ def operations(scene: Scene) -> list[Operation]:
 
 
 def _of_partners(scene: Scene) -> list[Operation]:
-    create = (
-        "SELECT rvq.create_task('new', %s, %s, NULL, 'https://a.example/', 'a.example', NULL, 'all', NULL,"
-        " 60, %s, '\\x00')"
-    )
+    def create(name: str, *keys: str) -> Operation:
+        url, host = "https://a.example/", "a.example"
+        new = [
+            NewTask(["1", "2"], [1, 1], "new", None, url, host, deadline=60, key=key, body_hash=b"0")
+            for key in keys
+        ]
+        return Operation(name, CREATE, create_params(*new))
+
     tasks = scene.tasks
     return [
-        Operation("create", create, (["1", "2"], [1, 1], "new-key")),
-        Operation("create, replayed", create, (["1", "2"], [1, 1], "key-3")),
-        Operation(
-            "create several",
-            f"{create} UNION ALL {create}",
-            (["1", "2"], [1, 1], "new-key", ["1"], [1], "newer-key"),
-        ),
+        create("create", "new-key"),
+        create("create, replayed", "key-3"),
+        create("create several", "newer-key", "key-4", "new-key", "key-3"),
         Operation("cancel", "SELECT rvq.cancel_task(%s)", (tasks["all"],)),
         Operation("cancel, gated", "SELECT rvq.cancel_task(%s)", (tasks["fast"],)),
         Operation("retry", "SELECT rvq.retry_task(%s)", (tasks["failed"],)),

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.model.model import SECOND, Model, Report, SubTask, Task
 from tests.model.stage import sub_task_row, task_row
+from tests.support.creating import CREATE, NewTask, create_params
 from tests.support.database import Database
 
 QUEUES = ("a", "b")
@@ -103,19 +104,22 @@ class Machine(RuleBasedStateMachine):
         moment = None if start is None else self.model.now + start * SECOND
         count = min(required, len(attempts)) if policy == "at_least" else None
         outcome, task_id, created_at, scheduled = self.database.row(
-            "SELECT * FROM rvq.create_task(%s,%s,%s,NULL,%s,%s,%s,%s,%s,%s,%s,%s)",
-            (
-                queue,
-                ["0"] * len(attempts),
-                attempts,
-                "https://h.example/" if webhook else None,
-                "h.example" if webhook else None,
-                self._time(moment),
-                policy,
-                count,
-                deadline,
-                key,
-                body,
+            CREATE,
+            create_params(
+                NewTask(
+                    ["0"] * len(attempts),
+                    attempts,
+                    queue,
+                    None,
+                    "https://h.example/" if webhook else None,
+                    "h.example" if webhook else None,
+                    self._time(moment),
+                    policy,
+                    count,
+                    deadline,
+                    key,
+                    body,
+                )
             ),
         )
         if key in self.model.keys:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from app.db import Connection, Row
+from tests.support.creating import CREATE, NewTask, create_params
 
 NEWEST = 2**63 - 1
 ERROR = '{"message":"boom"}'
@@ -95,7 +96,7 @@ class Delivery(NamedTuple):
 
 
 class Created(NamedTuple):
-    """The row of rvq.create_task."""
+    """A row of rvq.create_tasks."""
 
     outcome: str
     task_id: int
@@ -150,12 +151,26 @@ class Calls:
         """`deadline` in seconds; `webhook` is a URL."""
         payloads = payloads if payloads is not None else [str(n) for n in range(sub_tasks)]
         attempts = [max_attempts] * len(payloads) if isinstance(max_attempts, int) else list(max_attempts)
-        what = (queue, list(payloads), attempts, metadata, webhook, host if webhook else None)
-        when = (not_before, policy, required, deadline, key, body_hash)
-        (row,) = self.rows(
-            "SELECT * FROM rvq.create_task(%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s)", (*what, *when)
+        (made,) = self.post_several(
+            NewTask(
+                payloads,
+                attempts,
+                queue,
+                metadata,
+                webhook,
+                host if webhook else None,
+                not_before,
+                policy,
+                required,
+                deadline,
+                key,
+                body_hash,
+            )
         )
-        return Created(*row)
+        return made
+
+    def post_several(self, *tasks: NewTask) -> list[Created]:
+        return [Created(*row) for row in self.rows(CREATE, create_params(*tasks))]
 
     def create(self, sub_tasks: int = 1, **options: Any) -> int:
         """The id of the new task; options as for post()."""

@@ -45,7 +45,8 @@ def test_several_claims_go_on_in_the_next_queue_where_the_first_one_ended(rvq: C
         "SELECT claim, id, queue FROM rvq.claim_sub_tasks('{anna,ben,carl}', '{2,1,2}', 60, '{b,a}')"
     )
     assert rows == [
-        (1, first + 1, "b"), (1, first + 2, "b"), (2, first + 3, "b"), (3, second + 1, "a"), (3, second + 2, "a"),
+        (1, first + 1, "b"), (1, first + 2, "b"), (2, first + 3, "b"),
+        (3, second + 1, "a"), (3, second + 2, "a"),
     ]  # fmt: skip
     assert [s.worker_id for s in rvq.sub_tasks(second)] == ["carl", "carl", None]
 

@@ -36,7 +36,7 @@ class Recorder:
 
 
 def run_all(merger: Merger, call: Recorder, items: Sequence[Any]) -> list[Future[Any]]:
-    """Each in a thread of its own, one after the other, then so many more that the round is full and departs."""
+    """Each in a thread of its own, one after the other, then so many that the round is full and departs."""
     begun: list[Future[Any]] = []
     with ThreadPoolExecutor(len(items) + 2) as threads:
         for item in items:

@@ -12,8 +12,8 @@ from tests.support.database import Database
 from tests.support.server import VERSION
 
 CREATE_TASK = """
-SELECT task_id FROM rvq.create_task('default', ARRAY['1', '2'], ARRAY[3, 3], NULL, NULL, NULL, NULL,
-                                    'all', NULL, NULL, NULL, NULL)
+SELECT task_id FROM rvq.create_tasks('{default}', '{2}', '{1,2}', '{3,3}', '{null}', '{null}', '{null}',
+                                     '{null}', '{all}', '{null}', '{null}', '{null}', '{null}')
 """
 
 
