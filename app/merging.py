@@ -1,8 +1,8 @@
 """Small calls that come close together share one statement: one transaction, one commit, one start of plans.
 
-Callers of the same kind gather in a round. A round departs when the one before it did so EVERY_SECONDS ago:
-at once when little is going on, so that a quiet system waits for nothing; with company when much is. A round
-that waits for a lock delays nobody but those in it: the next one departs all the same, on another connection.
+Callers of the same kind gather in a round, which departs when nobody has joined it for GAP_SECONDS, and after
+LONGEST_SECONDS whoever comes. A caller who is the only one goes at once: a quiet system waits for nothing. A
+round that waits for a lock delays nobody but those in it: the next one departs on another connection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 Call = Callable[[list[T]], Sequence[R]]
 
-EVERY_SECONDS = 0.01
+GAP_SECONDS, LONGEST_SECONDS = 0.005, 0.02
 # In sub_tasks, or KiB: a call over the first goes alone, a round departs when it has reached the second.
 ALONE, FULL = 100, 200
 
@@ -27,13 +27,20 @@ ALONE, FULL = 100, 200
 class Merger:
     """Rounds of one process. At most `most_callers` threads wait in here; beyond that PoolExhausted."""
 
-    def __init__(self, most_callers: int, every_seconds: float = EVERY_SECONDS) -> None:
+    def __init__(
+        self,
+        most_callers: int,
+        gap_seconds: float = GAP_SECONDS,
+        longest_seconds: float = LONGEST_SECONDS,
+    ) -> None:
         self._most_callers = most_callers
-        self._every_seconds = every_seconds
+        self._gap_seconds = gap_seconds
+        self._longest_seconds = longest_seconds
         self._lock = threading.Lock()
         self._callers = 0
         self._open: dict[Hashable, _Round] = {}
-        self._departed: dict[Hashable, float] = {}
+        # Calls whose last round had more than one caller.
+        self._had_company: set[Hashable] = set()
 
     def run(self, call: Call[T, R], item: T, *, key: Hashable = None, weight: int = 1) -> R:
         """The result for `item` of `call`, which may be given others' with the same `key` too.
@@ -60,41 +67,56 @@ class Merger:
         with self._lock:
             if self._callers >= self._most_callers:
                 raise PoolExhausted(f"{self._callers} calls are under way or wait")
+            expects_company = self._callers > 0 or call in self._had_company
             self._callers += 1
             joined = self._open.get((call, key))
             leads = joined is None
             if joined is None:
-                departs = self._departed.get(call, 0.0) + self._every_seconds
-                joined = self._open[call, key] = _Round(call, key, departs)
-            joined.items.append(item)
-            joined.weight += weight
+                joined = self._open[call, key] = _Round(call, key, expects_company)
+            joined.join(item, weight)
             if joined.weight >= FULL:
                 del self._open[call, key]
                 joined.full.set()
             return joined, len(joined.items) - 1, leads
 
     def _lead(self, led: _Round) -> None:
-        rest = led.departs - time.monotonic()
-        if rest > 0:
-            led.full.wait(rest)
+        if led.expects_company:
+            self._gather(led)
         with self._lock:
             if self._open.get((led.call, led.key)) is led:
                 del self._open[led.call, led.key]
-            self._departed[led.call] = time.monotonic()
+            if len(led.items) > 1:
+                self._had_company.add(led.call)
+            else:
+                self._had_company.discard(led.call)
         led.fly()
+
+    def _gather(self, led: _Round) -> None:
+        latest = led.joined_at + self._longest_seconds
+        while (rest := min(latest, led.joined_at + self._gap_seconds) - time.monotonic()) > 0:
+            if led.full.wait(rest):
+                return
 
 
 class _Round:
-    def __init__(self, call: Callable[[list[Any]], Sequence[Any]], key: Hashable, departs: float) -> None:
+    def __init__(
+        self, call: Callable[[list[Any]], Sequence[Any]], key: Hashable, expects_company: bool
+    ) -> None:
         self.call = call
         self.key = key
-        self.departs = departs
+        self.expects_company = expects_company
+        self.joined_at = 0.0
         self.items: list[Any] = []
         self.weight = 0
         self.full = threading.Event()
         self.landed = threading.Event()
         self._results: Sequence[Any] = ()
         self._error: Exception = DatabaseUnavailable("the call was given up")
+
+    def join(self, item: Any, weight: int) -> None:
+        self.joined_at = time.monotonic()
+        self.items.append(item)
+        self.weight += weight
 
     def fly(self) -> None:
         try:

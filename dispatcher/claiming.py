@@ -1,14 +1,15 @@
 """The claim loop: takes as many due deliveries as there is room for, and hands them to the threads.
 
-It polls, adaptively: while deliveries come it asks a hundred times a second at most, which is what makes
-batches; when there are none it asks less and less often. After a claim that took all the room it waits for
-room instead. Its rounds are what the watchdog sees.
+It polls, adaptively: while many deliveries come it asks fifty times a second at most, which is what makes
+batches; while few come, and for a second after, more often, so that each is sent soon; then less and less.
+After a claim that took all the room it waits for room instead. Its rounds are what the watchdog sees.
 """
 
 from __future__ import annotations
 
 import logging
 import random
+import time
 from dataclasses import dataclass
 
 from dispatcher.delivery import Delivery
@@ -18,8 +19,9 @@ from dispatcher.store import Store
 
 log = logging.getLogger(__name__)
 
-# Seconds.
-BUSY_PAUSE = 0.01
+# Seconds: after a claim that brought so many; after one that brought fewer, and for so long after the last.
+MANY, BATCH_PAUSE = 3, 0.02
+PROMPT_PAUSE, PROMPT_FOR = 0.005, 1.0
 LONGEST_PAUSE = 0.25
 
 
@@ -44,7 +46,8 @@ class Claiming:
         self._senders = senders
         self._lease = lease
         self._enough_room = max(1, threads // 4)
-        self._pause = BUSY_PAUSE
+        self._pause = PROMPT_PAUSE
+        self._prompt_until = 0.0
         self._waits_for_room = False
         self._stopping = False
 
@@ -52,13 +55,21 @@ class Claiming:
         room = 0 if self._stopping else self._flights.room()
         self._waits_for_room = room == 0
         if room == 0:
-            return BUSY_PAUSE
+            return PROMPT_PAUSE
         claimed = self._store.claim(room, self._lease.seconds, FIRST_WINDOW, self._flights.limits())
         self._begin(claimed)
         self._waits_for_room = len(claimed) == room
+        return self._pause_after(len(claimed))
+
+    def _pause_after(self, claimed: int) -> float:
+        now = time.monotonic()
         if claimed:
-            self._pause = BUSY_PAUSE
-            return BUSY_PAUSE
+            self._prompt_until = now + PROMPT_FOR
+        if claimed >= MANY:
+            return BATCH_PAUSE
+        if now < self._prompt_until:
+            self._pause = PROMPT_PAUSE
+            return PROMPT_PAUSE
         self._pause = min(self._pause * 1.5, LONGEST_PAUSE)
         return self._pause * random.uniform(0.8, 1.0)
 

@@ -8,7 +8,6 @@ read a netrc, or unpack a body. Bench on a kept connection: bench/sending.py.
 
 from __future__ import annotations
 
-import functools
 import logging
 import ssl
 import time
@@ -54,14 +53,13 @@ class Sender:
         self._limits = limits
         self._idle = IdleConnections(idle_limits)
         self._connector = Connector(BoundedResolver(resolver), private_hosts, client_context(ca_file), limits)
-        # A pure function of the URL; a refusal is an exception, which is not cached.
-        self._check_url = functools.lru_cache(4096)(functools.partial(check_url, allowed=allowed_hosts))
+        self._allowed_hosts = allowed_hosts
 
     def send(self, event_id: str, url: str, body: bytes) -> Attempt:
         """POSTs the event once and says what became of it. Raises nothing; lasts at most `limits.total`."""
         notes = Notes()
         try:
-            target = self._check_url(url)
+            target = check_url(url, self._allowed_hosts)
             request = self._request(target, event_id, body)
             head, answer = self._post(target, request, Deadline(self._limits.total), notes)
             return _judge(head, answer, notes)

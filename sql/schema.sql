@@ -977,7 +977,7 @@ $$;
 COMMENT ON FUNCTION rvq.list_deliveries_of_task(p_task_id bigint) IS 'The deliveries of a task, a row for each attempt made, or one where none was yet.';
 
 CREATE FUNCTION rvq.list_due_hosts() RETURNS TABLE(host text, oldest_due_at timestamp with time zone)
-    LANGUAGE sql
+    LANGUAGE sql STABLE
     AS $$
     WITH RECURSIVE walk AS (
         (SELECT d.host, d.due_at FROM rvq.due_deliveries AS d WHERE d.lease_token IS NULL ORDER BY d.host, d.due_at LIMIT 1)

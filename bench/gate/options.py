@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.gate.profile import DEFAULT, Profile, parse_budgets, read_profile
 
-CONNECTIONS = 32  # of each of the three streams
+CONNECTIONS = 64  # of each of the three streams
 
 
 def add_options(parser: ArgumentParser) -> None:

@@ -1,7 +1,7 @@
 -- A loose index scan: one index probe a host, however many deliveries wait.
 -- Callers: rvq.claim_deliveries, metrics
 CREATE OR REPLACE FUNCTION rvq.list_due_hosts() RETURNS TABLE (host text, oldest_due_at timestamptz)
-LANGUAGE sql VOLATILE
+LANGUAGE sql STABLE
 AS $$
     WITH RECURSIVE walk AS (
         (SELECT d.host, d.due_at FROM rvq.due_deliveries AS d WHERE d.lease_token IS NULL ORDER BY d.host, d.due_at LIMIT 1)
