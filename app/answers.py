@@ -26,6 +26,8 @@ def answer(
     body: str | bytes, status: int = 200, headers: Iterable[tuple[str, str]] = (), media_type: str = JSON
 ) -> Answer:
     data = body.encode() if isinstance(body, str) else body
+    if status == HTTPStatus.NO_CONTENT:
+        return Answer(b"", status, [*headers])
     fields = [("Content-Type", media_type), ("Content-Length", str(len(data))), *headers]
     return Answer(data, status, fields)
 

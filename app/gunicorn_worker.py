@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
+import socket
+from collections.abc import Iterable
 from typing import Any
 
-from gunicorn import util  # type: ignore[import-untyped]
+from gunicorn import SERVER, util  # type: ignore[import-untyped]
 from gunicorn.glogging import Logger  # type: ignore[import-untyped]
 from gunicorn.http import wsgi  # type: ignore[import-untyped]
 from gunicorn.http.errors import (  # type: ignore[import-untyped]
@@ -19,57 +21,43 @@ from app.gunicorn_threads import ThreadedWorker
 from app.problems import MEDIA_TYPE, MalformedRequest, Problem, TooManyHeaders, Unexpected
 
 
-class OneWrite(wsgi.Response):  # type: ignore[misc]
-    """Sends head and body in one packet where Gunicorn sends two: a system call and a wake-up less."""
+class Reply:
+    """What the app answers, sent in one packet. Gunicorn's own would check our headers again and send two."""
 
-    headers_sent: bool
+    __slots__ = ("_head", "_socket")
 
-    def write(self, arg: bytes) -> None:
-        whole = self.response_length == len(arg) and not (self.headers_sent or self._omits_body)
-        if not whole:
-            super().write(arg)
-            return
-        head = [*self.default_headers(), *(f"{name}: {value}\r\n" for name, value in self.headers)]
-        self.headers_sent = True
-        self.sent = len(arg)
-        util.write(self.sock, "".join(head).encode("latin-1") + b"\r\n" + arg)
+    def __init__(self, _request: Any, client: socket.socket, _config: Any) -> None:
+        self._socket = client
+        self._head = ""
+
+    def start_response(self, status: str, headers: list[tuple[str, str]], _exc_info: object = None) -> None:
+        """Headers are ours, and hold no line ends."""
+        fields = "".join([f"{name}: {value}\r\n" for name, value in headers])
+        self._head = f"HTTP/1.1 {status}\r\nServer: {SERVER}\r\nDate: {util.http_date()}\r\n{fields}"
+
+    def send(self, body: Iterable[bytes], keep: bool) -> None:
+        connection = "keep-alive" if keep else "close"
+        head = f"{self._head}Connection: {connection}\r\n\r\n".encode("latin-1")
+        self._socket.sendall(b"".join((head, *body)))
 
 
 class Worker(ThreadedWorker):
     """See gunicorn.conf.py for its settings."""
 
     def handle_request(self, request: Any, connection: Any) -> bool:
-        """Gunicorn's own, less what only its access log needs, and with answers in one packet."""
-        answer, environ = wsgi.create(
+        reply, environ = wsgi.create(
             request,
             connection.sock,
             connection.client,
             connection.server,
             self.cfg,
-            response_class=OneWrite,
+            response_class=Reply,
         )
         environ["wsgi.multithread"] = True
-        if not self.alive or not self.has_room():
-            answer.force_close()
-        try:
-            pieces = self.wsgi(environ, answer.start_response)
-            try:
-                if not self.alive:
-                    answer.force_close()
-                for piece in pieces:
-                    answer.write(piece)
-                answer.close()
-            finally:
-                if hasattr(pieces, "close"):
-                    pieces.close()
-        except OSError:  # the client went away
-            raise
-        except Exception:
-            if not answer.headers_sent:
-                raise
-            self.log.exception("an answer was cut")
-            raise StopIteration from None
-        return not answer.should_close()
+        body = self.wsgi(environ, reply.start_response)
+        keep = self.alive and self.has_room() and not request.should_close()
+        reply.send(body, keep)
+        return keep
 
     def handle_error(self, _req: Any, client: Any, _addr: Any, exc: BaseException) -> None:
         """Gunicorn would answer with a page of HTML that repeats what was sent."""

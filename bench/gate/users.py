@@ -100,6 +100,7 @@ class StreamUser:
             self.accept(due, status, body)
         except (HttpError, Refused, msgspec.DecodeError) as error:
             self._stream.failed(due, str(error))
+            self.keep()
         else:
             self._stream.succeeded(due, sent, answered)
 
@@ -110,6 +111,9 @@ class StreamUser:
     def accept(self, due: float, status: int, body: bytes) -> None:
         """Take what the answer holds. Raises Refused."""
         raise NotImplementedError
+
+    def keep(self) -> None:
+        """The request failed: what it carried is sent again: the server did not lose it."""
 
 
 class CreateUser(StreamUser):
@@ -143,11 +147,16 @@ class CompleteUser(StreamUser):
         """What one claim got: this stream is bounded by the claims that got something."""
         if not self._work.claimed:
             return None
-        leases = self._work.claimed.popleft()
-        return b"/v1/sub_tasks/complete", bodies.complete_body(self._name, leases, self._work.results)
+        self._leases = self._work.claimed.popleft()
+        return b"/v1/sub_tasks/complete", bodies.complete_body(self._name, self._leases, self._work.results)
+
+    def keep(self) -> None:
+        if self._leases:
+            self._work.claimed.append(self._leases)
 
     def accept(self, _due: float, status: int, body: bytes) -> None:
         _expect(200, status, body)
+        self._leases = []
         outcomes = [result.outcome for result in COMPLETED.decode(body).results]
         wrong = sorted({outcome for outcome in outcomes if outcome != "succeeded"})
         if wrong:

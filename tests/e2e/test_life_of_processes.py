@@ -65,17 +65,17 @@ def test_a_reload_under_load_loses_no_request(api: Rvq, database: Database, kept
 
 def test_a_stop_answers_every_request_under_way(api: Rvq, database: Database) -> None:
     """They wait in the database when the signal comes: the door is shut."""
+    ids = [api.create([n]) for n in range(4)]
     holder = database.connect(autocommit=False)
-    body = {"sub_tasks": [{"payload": 1}]}
     with ThreadPoolExecutor(4) as executor:
         database.rows(DOOR, on=holder)
-        calls = [executor.submit(api.call, "POST", "/v1/tasks", body) for _ in range(4)]
+        calls = [executor.submit(api.call, "POST", f"/v1/tasks/{task_id}/cancel") for task_id in ids]
         wait_until(lambda: waiting(database) >= 4, "four requests wait")
         api.api.signal(signal.SIGTERM)
         holder.rollback()
-        assert [call.result(30).status for call in calls] == [201] * 4
+        assert [call.result(30).status for call in calls] == [200] * 4
     assert api.api.wait(30) == 0
-    assert database.value("SELECT count(*) FROM rvq.tasks") == 4
+    assert database.value("SELECT count(*) FROM rvq.events") == 4
 
 
 def waiting(database: Database) -> int:
