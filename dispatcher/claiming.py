@@ -45,6 +45,7 @@ class Claiming:
         self._flights = flights
         self._senders = senders
         self._lease = lease
+        self._threads = threads
         self._enough_room = max(1, threads // 4)
         self._pause = PROMPT_PAUSE
         self._prompt_until = 0.0
@@ -65,7 +66,7 @@ class Claiming:
         now = time.monotonic()
         if claimed:
             self._prompt_until = now + PROMPT_FOR
-        if claimed >= MANY:
+        if MANY <= claimed <= self._threads // 2:
             return BATCH_PAUSE
         if now < self._prompt_until:
             self._pause = PROMPT_PAUSE
