@@ -149,8 +149,8 @@ def pre_fork(server: Any, worker: Any) -> None:
 def post_fork(_server: Any, worker: Any) -> None:
     """In a new process: all its connections, warm. Without the database it serves 503 until it is back.
 
-    It stays on its core. One thread runs Python at a time, so a second core is of no use to it, and makes each
-    hand-over of the interpreter's lock a wake-up across cores.
+    It stays on its core. One thread runs Python at a time, so a second core is of no use to it, and makes
+    each hand-over of the interpreter's lock a wake-up across cores.
     """
     global pool
     os.sched_setaffinity(0, {worker.core})

@@ -40,16 +40,18 @@ def claim_sub_tasks(scope: Scope, incoming: Incoming) -> Answer:
     rows = scope.store.claim(Claim(body.worker_id, body.limit, body.lease_seconds, tuple(body.queues)))
     if rows:
         metrics.CLAIMED.inc(len(rows))
-    return answer(f'{{"sub_tasks":[{",".join(map(_claimed_json, rows))}]}}')
+    # One claim's leases end at the same moment.
+    expires_at = rfc3339(rows[0].lease_expires_at) if rows else ""
+    return answer(f'{{"sub_tasks":[{",".join([_claimed_json(row, expires_at) for row in rows])}]}}')
 
 
-def _claimed_json(row: ClaimedRow) -> str:
+def _claimed_json(row: ClaimedRow, expires_at: str) -> str:
     return (
         f'{{"id":"{ids.sub_task_id(row.id)}","task_id":"{ids.task_id(ids.task_of(row.id))}"'
         f',"index":{ids.index_of(row.id)},"queue":"{row.queue}","attempt":{row.attempt}'
         f',"max_attempts":{row.max_attempts},"payload":{row.payload}'
         f',"lease_token":"{row.lease_token.replace("-", "")}"'
-        f',"lease_expires_at":"{rfc3339(row.lease_expires_at)}"}}'
+        f',"lease_expires_at":"{expires_at}"}}'
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -141,3 +143,18 @@ def test_a_client_that_asks_first_is_told_to_go_on(rvq: Gunicorn) -> None:
         assert connection.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(TASK)
         assert connection.recv(12) == b"HTTP/1.1 201"
+
+
+@pytest.mark.slow
+def test_a_client_that_stalls_in_the_middle_of_a_request_holds_its_thread_for_a_while_only(
+    rvq: Gunicorn,
+) -> None:
+    in_the_head, in_the_body = HEAD[:40], HEAD + sized(100) + b"\r\n" + TASK
+    with contextlib.ExitStack() as stack:
+        connect = partial(socket.create_connection, ("127.0.0.1", rvq.port), timeout=60)
+        stalled = [stack.enter_context(connect()) for _ in range(2)]
+        for connection, begun in zip(stalled, (in_the_head, in_the_body), strict=True):
+            connection.sendall(begun)
+        assert stalled[0].recv(100) == b""
+        assert problem(stalled[1].makefile("rb").read()) == (400, "malformed_body")
+    assert rvq.call("GET", "/healthz").status == 200
