@@ -31,6 +31,15 @@ PROBLEMS = Counter("rvq_http_problems", "Requests answered with a problem.", ("c
 OUTCOMES = Counter(
     "rvq_worker_outcomes", "Items of worker batches by their outcome.", ("call", "outcome"), registry=REGISTRY
 )
+ROUNDS = Counter(
+    "rvq_rounds", "Statements that served calls which came close together.", ("call",), registry=REGISTRY
+)
+ROUND_CALLS = Counter(
+    "rvq_round_calls",
+    "Calls that such statements served; divided by them: how many shared one.",
+    ("call",),
+    registry=REGISTRY,
+)
 CLAIMED = Counter("rvq_claimed_sub_tasks", "Sub_tasks handed out to workers.", registry=REGISTRY)
 CREATED = Counter("rvq_created_tasks", "Tasks created.", registry=REGISTRY)
 
@@ -51,6 +60,13 @@ def count_outcomes(call: str, outcomes: Iterable[str]) -> None:
         counts[outcome] = counts.get(outcome, 0) + 1
     for outcome, count in counts.items():
         _outcome_child(call, outcome).inc(count)
+
+
+def count_round(call: str, calls: int) -> None:
+    """`call`: claim, complete or create."""
+    rounds, served = _round_children(call)
+    rounds.inc()
+    served.inc(calls)
 
 
 def exposition(stats: Mapping[str, object] | None) -> bytes:
@@ -99,6 +115,11 @@ def _request_child(route: str, method: str, status_class: int) -> Histogram:
 @cache
 def _problem_child(code: str) -> Counter:
     return PROBLEMS.labels(code)
+
+
+@cache
+def _round_children(call: str) -> tuple[Counter, Counter]:
+    return ROUNDS.labels(call), ROUND_CALLS.labels(call)
 
 
 @cache

@@ -46,6 +46,12 @@ class Claimer:
         self._pause = self._shortest
         self._not_before = clock()
         self._ever_answered = False
+        self._low = 0
+
+    @property
+    def is_low(self) -> bool:
+        """Whether so few are in hand that a step would claim; before, no slot need wake it."""
+        return self._leases.counts().held <= self._low
 
     def step(self) -> float:
         """Claim once if there is room and it is time; seconds until it may be worth trying again."""
@@ -75,15 +81,14 @@ class Claimer:
         counts = self._leases.counts()
         free = max(0, self._options.concurrency - counts.held)
         prefetch = self._pace.prefetch(0.0 if free else self._youngest_run())
+        self._low = self._options.concurrency + prefetch // 2
         wanted = min(self._options.concurrency + prefetch - counts.held, MAX_BATCH)
         # Not a request for every single slot that comes free while enough is waiting here.
         return wanted if free or wanted * 2 > prefetch else 0
 
     def _youngest_run(self) -> float:
-        now = self._clock()
-        return min(
-            (now - lease.started_at for lease in self._leases.running() if lease.started_at), default=0.0
-        )
+        running = self._leases.running()
+        return self._clock() - (running[-1].started_at or 0.0) if running else 0.0
 
     def _claim(self, wanted: int) -> int:
         sent_at = self._clock()

@@ -60,7 +60,6 @@ class Lease:
 class Counts:
     ready: int
     running: int
-    reporting: int
 
     @property
     def held(self) -> int:
@@ -75,9 +74,14 @@ class Leases:
     ) -> None:
         self.timeout_seconds = timeout_seconds
         self._clock = clock
-        self._changed = threading.Condition()
+        lock = threading.Lock()
+        self._changed = threading.Condition(lock)
+        self._takeable = threading.Condition(
+            lock
+        )  # apart, or each end of a sub_task would wake every idle slot
         self._held: dict[str, Lease] = {}  # by token, which is never used twice
-        self._ready: deque[Lease] = deque()
+        self._running: dict[str, Lease] = {}  # the youngest last
+        self._ready: deque[Lease] = deque()  # the longest claimed first
         self._closed = False
 
     def add(self, leases: Sequence[Lease]) -> None:
@@ -85,7 +89,7 @@ class Leases:
             for lease in leases:
                 self._held[lease.token] = lease
                 self._ready.append(lease)
-            self._changed.notify(len(leases))
+            self._takeable.notify(len(leases))
 
     def take(self, wait: bool = True) -> Lease | None:
         """The next one to run, waited for; None when closed. One whose lease ran out here is dropped: RVQ
@@ -99,7 +103,7 @@ class Leases:
                     self._drop(lease)
                 if not wait:
                     return None
-                self._changed.wait()
+                self._takeable.wait()
             return None
 
     def reporting(self, lease: Lease) -> None:
@@ -127,10 +131,10 @@ class Leases:
     def take_ready(self, claimed_before: float) -> list[Lease]:
         """Take back everything that still waits for a slot since before that moment; no longer held."""
         with self._changed:
-            taken = [lease for lease in self._ready if lease.claimed_at < claimed_before]
-            self._ready = deque(lease for lease in self._ready if lease.claimed_at >= claimed_before)
-            for lease in taken:
-                self._drop(lease)
+            taken = []
+            while self._ready and self._ready[0].claimed_at < claimed_before:
+                taken.append(self._ready.popleft())
+                self._drop(taken[-1])
             return taken
 
     def all(self) -> list[Lease]:
@@ -138,20 +142,23 @@ class Leases:
             return list(self._held.values())
 
     def running(self) -> list[Lease]:
-        return [lease for lease in self.all() if lease.state is State.RUNNING]
+        """The longest running first."""
+        with self._changed:
+            return list(self._running.values())
 
     def unfinished(self) -> list[Lease]:
         """What was started and has no outcome."""
         return [lease for lease in self.all() if lease.state in (State.RUNNING, State.STOPPED)]
 
     def counts(self) -> Counts:
-        states = [lease.state for lease in self.all()]
-        return Counts(states.count(State.READY), states.count(State.RUNNING), states.count(State.REPORTING))
+        with self._changed:
+            return Counts(len(self._ready), len(self._running))
 
     def close(self) -> None:
         """Start nothing any more; every waiting `take` returns None."""
         with self._changed:
             self._closed = True
+            self._takeable.notify_all()
             self._changed.notify_all()
 
     def wait_until_none_runs(self, seconds: float) -> bool:
@@ -168,16 +175,18 @@ class Leases:
             self._changed.wait(seconds)
 
     def _none_runs(self) -> bool:
-        return all(lease.state is not State.RUNNING for lease in self._held.values())
+        return not self._running
 
     def _move(self, lease: Lease, state: State) -> None:
         with self._changed:
             lease.state = state
+            self._running.pop(lease.token, None)
             self._changed.notify_all()
 
     def _start(self, lease: Lease) -> Lease:
         now = self._clock()
         lease.state = State.RUNNING
+        self._running[lease.token] = lease
         lease.started_at = now
         lease.deadline = None if self.timeout_seconds is None else now + self.timeout_seconds
         return lease
@@ -185,4 +194,5 @@ class Leases:
     def _drop(self, lease: Lease) -> None:
         lease.state = State.GONE
         self._held.pop(lease.token, None)
+        self._running.pop(lease.token, None)
         self._changed.notify_all()

@@ -119,7 +119,7 @@ class Worker:
             self._leases,
             completer,
             pace,
-            on_free=lambda: self._claiming.wake(),
+            on_free=lambda: self._claiming.wake() if claimer.is_low else None,
             on_fatal=self._on_fatal,
         )
         heartbeat = Heartbeat(self._client, self._leases, self.options.lease_seconds)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from psycopg2.errors import CheckViolation
 
+from app import metrics
 from app.db import Pool
 from app.ids import HIGHEST
 from app.merging import Merger
@@ -101,6 +102,7 @@ class Store:
         return self._merger.run(self._create_tasks, new, weight=weight)
 
     def _create_tasks(self, tasks: Sequence[NewTask]) -> list[Created]:
+        metrics.count_round("create", len(tasks))
         params = _create_params(tasks)
         try:
             rows = self._pool.rows(_CREATE, params)

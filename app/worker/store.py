@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from app import metrics
 from app.db import Pool
 from app.merging import Merger
 
@@ -81,6 +82,7 @@ class Store:
 
     def _claim(self, claims: Sequence[Claim]) -> list[list[ClaimedRow]]:
         """Of claims that differ in worker and limit only."""
+        metrics.count_round("claim", len(claims))
         workers, limits = [claim.worker_id for claim in claims], [claim.limit for claim in claims]
         found: list[list[ClaimedRow]] = [[] for _ in claims]
         params = (workers, limits, claims[0].lease_seconds, list(claims[0].queues))
@@ -89,6 +91,7 @@ class Store:
         return found
 
     def _complete(self, of_workers: Sequence[tuple[str, Sequence[Report]]]) -> list[list[str]]:
+        metrics.count_round("complete", len(of_workers))
         reports = [report for _, of_worker in of_workers for report in of_worker]
         params = (
             [worker_id for worker_id, of_worker in of_workers for _ in of_worker],

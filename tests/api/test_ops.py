@@ -89,6 +89,8 @@ def test_metrics_come_from_all_processes(gunicorn: Callable[..., Gunicorn]) -> N
     found = families(server.call("GET", "/metrics", token=ADMIN).body.decode())
     created = found["rvq_created_tasks"].samples
     assert sum(sample.value for sample in created) == 40
+    together = [s.value for s in found["rvq_round_calls"].samples if s.labels["call"] == "create"]
+    assert sum(together) == 40
     counts = {
         (s.labels["route"], s.labels["method"], s.labels["status"]): s.value
         for s in found["rvq_http_request_seconds"].samples
