@@ -45,5 +45,7 @@ def answer_batch(call: str, names: Sequence[str | None], outcomes: Sequence[str]
 
 
 def _name(name: str | None) -> str:
-    """Repeated, unless it is so long that it can't be an id."""
-    return "null" if name is None or len(name) > MAX_NAME else quoted(name)
+    """Repeated, unless it is so long that it can't be an id. One that could be needs no quoting."""
+    if name is None or len(name) > MAX_NAME:
+        return "null"
+    return f'"{name}"' if name.isidentifier() else quoted(name)

@@ -47,8 +47,7 @@ class ClaimedRow(NamedTuple):
     lease_expires_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What a worker says of one lease. `result` and `error` are JSON as it was sent, or None."""
 
     id: int
