@@ -18,6 +18,6 @@ def test_a_send_to_any_hostile_receiver_ends_in_bounds_with_the_right_outcome(
         attempt = make_sender(receiver.port).send(EVENT_ID, url, BODY)
     assert attempt.outcome in behaviour.outcomes, attempt
     assert attempt.cut == behaviour.cut, attempt
-    assert attempt.phases.total < (SHORT.total + 0.5) * 1000, attempt
+    assert attempt.phases.total < (SHORT.total + 5) * 1000, attempt
     assert len(attempt.answer) <= SHORT.kept_bytes
     assert receiver.connections == 1

@@ -109,7 +109,7 @@ def test_a_kept_connection_that_falls_silent_ends_with_the_deadline_of_its_own_a
         sender = make_sender(receiver.port)
         attempts = [sender.send(EVENT_ID, f"http://{NAME}:{receiver.port}/", BODY) for _ in range(4)]
     assert [attempt.outcome for attempt in attempts] == ["delivered"] * 3 + ["unknown"]
-    assert SHORT.total * 1000 <= attempts[-1].phases.total < (SHORT.total + 0.5) * 1000
+    assert SHORT.total * 1000 <= attempts[-1].phases.total < (SHORT.total + 5) * 1000
 
 
 def test_a_connection_is_kept_for_its_own_host_and_scheme_only(

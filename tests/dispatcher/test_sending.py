@@ -126,7 +126,7 @@ def test_a_body_that_the_receiver_does_not_take_ends_with_the_deadline(make_send
         attempt = make_sender(receiver.port).send(EVENT_ID, url, b"x" * 20_000_000)
         done.set()
     assert (attempt.outcome, attempt.status_code) == ("timeout", None)
-    assert attempt.phases.total < (SHORT.total + 0.5) * 1000
+    assert attempt.phases.total < (SHORT.total + 5) * 1000
 
 
 @pytest.mark.parametrize(
