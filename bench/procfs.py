@@ -46,8 +46,8 @@ def machine() -> dict[str, object]:
         "cores": len(os.sched_getaffinity(0)),
         "processor": cpu[0].partition(":")[2].strip() if cpu else "unknown",
         "memory_gib": round(int(memory) / 1024**2, 1),
-        "kernel": os.uname().release,
-        "load_at_start": os.getloadavg()[0],
+        "kernel": os.uname().release.partition("-")[0],
+        "load_at_start": round(os.getloadavg()[0], 1),
     }
 
 

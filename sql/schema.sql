@@ -457,6 +457,7 @@ DECLARE
     v_ids bigint[];
     v_created boolean[];
     v_scheduled boolean[];
+    v_again boolean[];
     v_outcomes text[];
     v_known bigint[];
     v_refused boolean;
@@ -467,8 +468,10 @@ BEGIN
     FOREACH v_total IN ARRAY p_totals LOOP
         v_starts := v_starts || v_starts[cardinality(v_starts)] + v_total;
     END LOOP;
-    SELECT array_agg(rvq.new_task_id(v_now, n.policy <> 'all')), array_agg(coalesce(n.not_before > v_now, false))
-      INTO v_ids, v_scheduled FROM unnest(p_policies, p_not_before) AS n(policy, not_before);
+    -- again: a clock that was set back must not put sub_tasks below the floor where claim starts to look.
+    SELECT array_agg(rvq.new_task_id(v_now, n.policy <> 'all')), array_agg(coalesce(n.not_before > v_now, false)),
+           array_agg(coalesce((SELECT q.claim_floor > v_now FROM rvq.queues AS q WHERE q.queue = n.queue), false))
+      INTO v_ids, v_scheduled, v_again FROM unnest(p_policies, p_not_before, p_queues) AS n(policy, not_before, queue);
     -- What was checked long ago says nothing: nobody does the maintenance.
     v_refused := EXISTS (
         SELECT FROM rvq.admission AS a WHERE a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute');
@@ -491,12 +494,11 @@ BEGIN
       FROM (SELECT u.*, width_bucket(u.number::integer - 1, v_starts) AS place
               FROM unnest(p_payloads, p_max_attempts) WITH ORDINALITY AS u(payload, max_attempts, number)) AS s
      WHERE v_created[s.place];
-    -- again: a clock that was set back must not put sub_tasks below the floor where claim starts to look.
     INSERT INTO rvq.open_sub_tasks (id, queued_at, due_at, status, max_attempts, again, queue)
     SELECT v_ids[s.place] + s.number - v_starts[s.place], CASE WHEN v_scheduled[s.place] THEN p_not_before[s.place] ELSE v_now END,
            CASE WHEN v_scheduled[s.place] THEN p_not_before[s.place] END,
            CASE WHEN v_scheduled[s.place] THEN 'scheduled' ELSE 'queued' END::rvq.sub_task_status, s.max_attempts,
-           EXISTS (SELECT FROM rvq.queues AS q WHERE q.queue = p_queues[s.place] AND q.claim_floor > v_now), p_queues[s.place]
+           v_again[s.place], p_queues[s.place]
       FROM (SELECT u.*, width_bucket(u.number::integer - 1, v_starts) AS place
               FROM unnest(p_max_attempts) WITH ORDINALITY AS u(max_attempts, number)) AS s
      WHERE v_created[s.place];
