@@ -39,7 +39,7 @@ from bench.receiver import Event, Ledger, decoded
 CREATE = 1000  # sub_tasks in each task
 CLAIM_LIMIT = 1000
 CREATORS = 2  # connections
-CLAIMERS = 1  # connections of each worker process
+CLAIMERS = 2  # connections of each worker process
 CALLERS = 8  # connections that make single calls
 PAUSE_SECONDS = 0.005  # after a claim that got nothing
 TIMEOUT = 60.0
