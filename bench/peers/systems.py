@@ -21,7 +21,8 @@ RVQ = System(
     60_000,
     nothing_is_missing,
     rvq(PLAIN_WORKER),
-    "tasks of 1 000 sub_tasks by 2 connections; 2 processes claim and complete up to 1 000 a request, by 2 connections each",
+    "tasks of 1 000 sub_tasks by 2 connections; 2 processes claim and complete up to 1 000 a request, by 2"
+    " connections each",
     "built in: the last completion commits the event; a signed webhook is sent, received and verified",
     ours=True,
     single_calls=True,
