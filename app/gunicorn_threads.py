@@ -41,7 +41,8 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._ready = select.epoll()
+        # Made in the process that waits on it: this runs in the master, before the fork.
+        self._ready: select.epoll
         self._idle: dict[int, TConn] = {}
         self._open = 0
         self._closed = threading.Condition()
@@ -52,14 +53,18 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
         return len(self._idle) < most
 
     def run(self) -> None:
+        self._ready = select.epoll()
         for number in range(self.cfg.threads):
             threading.Thread(target=self._serve, name=f"serve-{number}", daemon=True).start()
         for listener in self.sockets:
             listener.setblocking(False)
+        look_at = 0.0
         while self.alive and self.ppid == os.getppid():
             self.notify()
             self._accept()
-            self._close_idle(lambda connection: connection.timeout < time.monotonic())
+            if time.monotonic() >= look_at:
+                look_at = time.monotonic() + LOOK_SECONDS
+                self._close_idle(lambda connection: connection.timeout < time.monotonic())
         self._stop()
 
     def handle_request(self, request: Any, connection: TConn) -> bool:

@@ -41,6 +41,7 @@ SPARE_THREADS = 8
 # New objects before the collector looks at the young ones; hardly any of ours are in cycles.
 GC_THRESHOLD = 20_000
 M_ARENA_MAX = -8  # malloc.h
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 METRICS_PREFIX = "rvq-metrics-"
 
@@ -124,6 +125,7 @@ def _lock(folder: Path) -> int:
 
 def on_starting(_server: Any) -> None:
     """In the master, before it listens."""
+    os.register_at_fork(before=_hold_stops, after_in_parent=_take_stops, after_in_child=_die_of_stops)
     folder = Path(os.environ[METRICS_FOLDER])
     folder.mkdir(parents=True, exist_ok=True)
     for file in folder.glob("*.db"):
@@ -156,9 +158,6 @@ def post_fork(_server: Any, worker: Any) -> None:
     """
     global pool
     os.sched_setaffinity(0, {worker.core})
-    # The master's handlers, which are inherited, only take notes: a stop that comes now would be lost.
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
     from app.partner.store import WARM_UP as PARTNER
     from app.worker.store import WARM_UP as WORKER
 
@@ -196,6 +195,21 @@ def on_exit(_server: Any) -> None:
     folder = os.environ.get(METRICS_FOLDER, "")
     if Path(folder).name.startswith(METRICS_PREFIX):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _hold_stops() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+
+
+def _take_stops() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+
+
+def _die_of_stops() -> None:
+    """The master's handlers, which are inherited, only take notes: a stop that comes now would be lost."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_DFL)
+    _take_stops()
 
 
 def _prepare_database() -> None:
