@@ -76,9 +76,8 @@ class Leases:
         self._clock = clock
         lock = threading.Lock()
         self._changed = threading.Condition(lock)
-        self._takeable = threading.Condition(
-            lock
-        )  # apart, or each end of a sub_task would wake every idle slot
+        # Apart, or each end of a sub_task would wake every idle slot.
+        self._takeable = threading.Condition(lock)
         self._held: dict[str, Lease] = {}  # by token, which is never used twice
         self._running: dict[str, Lease] = {}  # the youngest last
         self._ready: deque[Lease] = deque()  # the longest claimed first
