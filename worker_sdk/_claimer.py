@@ -81,10 +81,10 @@ class Claimer:
         counts = self._leases.counts()
         free = max(0, self._options.concurrency - counts.held)
         prefetch = self._pace.prefetch(0.0 if free else self._youngest_run())
-        self._low = self._options.concurrency + prefetch // 2
-        wanted = min(self._options.concurrency + prefetch - counts.held, MAX_BATCH)
         # Not a request for every single slot that comes free while enough is waiting here.
-        return wanted if free or wanted * 2 > prefetch else 0
+        self._low = self._options.concurrency + (prefetch - 1) // 2
+        wanted = min(self._options.concurrency + prefetch - counts.held, MAX_BATCH)
+        return wanted if counts.held <= self._low else 0
 
     def _youngest_run(self) -> float:
         running = self._leases.running()
