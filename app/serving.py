@@ -8,7 +8,6 @@ folder has to be known first, and only the processes that serve write to it.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import gc
 import logging
@@ -40,7 +39,6 @@ WAIT_SECONDS = 1.0
 SPARE_THREADS = 8
 # New objects before the collector looks at the young ones; hardly any of ours are in cycles.
 GC_THRESHOLD = 20_000
-M_ARENA_MAX = -8  # malloc.h
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 METRICS_PREFIX = "rvq-metrics-"
@@ -174,9 +172,6 @@ def post_worker_init(_worker: Any) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
-    # One interpreter's threads gain nothing from heaps of their own, and each keeps what it once needed.
-    with contextlib.suppress(OSError, AttributeError):  # glibc only
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
 
 
 def worker_exit(_server: Any, _worker: Any) -> None:

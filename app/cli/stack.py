@@ -19,6 +19,9 @@ API_READY_SECONDS = 60
 DISPATCHER_READY_SECONDS = 60
 DEFAULT_BIND = "127.0.0.1:8000"
 OUR_PREFIXES = ("APP_", "DISPATCHER_")
+# glibc's malloc, told before the program starts: one heap, and no caches of threads. One interpreter's threads
+# gain nothing from either, and a hundred caches keep what each once needed and pin the pages it lies on.
+API_MALLOC = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0"}
 
 
 def child_environ(settings: Mapping[str, str], environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -35,7 +38,7 @@ def start_api(
     bind = environ.get("APP_BIND", DEFAULT_BIND)
     _require_free(bind)
     command = [sys.executable, "-m", "gunicorn", "-c", str(gunicorn_config()), "app.wsgi:app"]
-    process = Process("the API", command, environ, log=log, pass_fds=pass_fds)
+    process = Process("the API", command, {**environ, **API_MALLOC}, log=log, pass_fds=pass_fds)
     return _when_ready(process, lambda: process.wait_until(lambda: is_ready(bind), API_READY_SECONDS))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.stack import API_MALLOC
 from app.settings import KNOWN_NAMES
 from tests.support.source import ROOT
 
@@ -50,6 +51,11 @@ def instance(unit: Path) -> Path:
 
 def test_there_is_a_unit_for_each_process() -> None:
     assert UNITS == ["rvq-api.service", "rvq-dispatcher@.service"]
+
+
+def test_the_api_has_the_same_malloc_as_in_a_local_stack() -> None:
+    lines = (FOLDER / "rvq-api.service").read_text().splitlines()
+    assert {f"Environment={name}={value}" for name, value in API_MALLOC.items()} <= set(lines)
 
 
 @needs_systemd
