@@ -1,4 +1,7 @@
-"""Runs pgbench on a script and reads what it measured: every transaction's latency, from its log."""
+"""Runs pgbench on a script and reads what it measured: every transaction's latency, from its log.
+
+Statements are prepared, once in each session: it is the functions that are measured, not the parsing of calls.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,7 @@ def _command(cluster: Cluster, database: str, load: Load, folder: Path) -> list[
     threads = min(2, load.clients)
     return [
         str(cluster.install.program("pgbench")),
-        *("-n", "-r", "-c", str(load.clients), "-j", str(threads), "-D", "turn=0"),
+        *("-n", "-r", "-M", "prepared", "-c", str(load.clients), "-j", str(threads), "-D", "turn=0"),
         *(*amount, *rate, "--log", f"--log-prefix={folder}/log", "-f", f"{folder}/script.sql"),
         cluster.url(database, tcp=False),
     ]

@@ -1,7 +1,4 @@
-"""pgbench scripts put together from the three calls of a sub_task's life.
-
-pgbench can't quote a value that it read, so claim returns its arrays as SQL literals for \\gset.
-"""
+"""pgbench scripts put together from the three calls of a sub_task's life."""
 
 from __future__ import annotations
 
@@ -32,24 +29,27 @@ def create_many(tasks: int, sub_tasks: int) -> str:
 
 
 def claim(limit: int) -> str:
-    """Claim up to `limit`; leaves :n, :ids, :tokens, :succeeded and :results for `complete`."""
-    return (
-        "SELECT count(*) AS n,"
-        " quote_literal(coalesce(array_agg(id), '{}')::text) AS ids,"
-        " quote_literal(coalesce(array_agg(lease_token), '{}')::text) AS tokens,"
-        " quote_literal(coalesce(array_agg(true), '{}')::text) AS succeeded,"
-        f" quote_literal(coalesce(array_agg('{RESULT}'::text), '{{}}')::text) AS results"
-        f" FROM rvq.claim_sub_tasks('{{worker-1}}', '{{{limit}}}', 60, ARRAY['default']) \\gset\n"
-    )
+    """Claim up to `limit`; leaves one array for each parameter of `complete`, under its name."""
+    arrays = {
+        "workers": "'worker-1'::text",
+        "ids": "id",
+        "tokens": "lease_token",
+        "succeeded": "true",
+        "results": f"'{RESULT}'::text",
+        "errors": "NULL::text",
+        "retryable": "NULL::boolean",
+        "retry_after": "NULL::float8",
+    }
+    columns = ", ".join(f"coalesce(array_agg({value}), '{{}}') AS {name}" for name, value in arrays.items())
+    call = f"rvq.claim_sub_tasks('{{worker-1}}', '{{{limit}}}', 60, ARRAY['default'])"
+    return f"SELECT {columns} FROM {call} \\gset\n"
 
 
 def complete() -> str:
     """Report success of what the `claim` before it got."""
     return (
-        "SELECT rvq.complete_sub_tasks(array_fill('worker-1'::text, ARRAY[:n]), :ids, :tokens, :succeeded,"
-        " :results,"
-        " array_fill(NULL::text, ARRAY[:n]), array_fill(NULL::boolean, ARRAY[:n]),"
-        " array_fill(NULL::float8, ARRAY[:n]));\n"
+        "SELECT rvq.complete_sub_tasks(:workers, :ids, :tokens, :succeeded, :results, :errors, :retryable,"
+        " :retry_after);\n"
     )
 
 
@@ -89,17 +89,17 @@ def plain_life(sub_tasks: int) -> str:
     """
     numbers = range(1, sub_tasks + 1)
     inserts = (
-        f"INSERT INTO plain.sub_tasks VALUES (:id + {n}, clock_timestamp(), 'queued', 0, '{PAYLOAD}');\n"
+        f"INSERT INTO plain.sub_tasks VALUES (:id::bigint + {n}, clock_timestamp(), 'queued', 0, '{PAYLOAD}');\n"
         for n in numbers
     )
     claims = (
         "UPDATE plain.sub_tasks SET status = 'claimed', attempt = attempt + 1,"
         " lease_token = gen_random_uuid(), lease_expires_at = clock_timestamp() + interval '60 s'"
-        f" WHERE id = :id + {n};\n"
+        f" WHERE id = :id::bigint + {n};\n"
         for n in numbers
     )
     completes = (
-        f"UPDATE plain.sub_tasks SET status = 'succeeded', result = '{RESULT}' WHERE id = :id + {n};\n"
+        f"UPDATE plain.sub_tasks SET status = 'succeeded', result = '{RESULT}' WHERE id = :id::bigint + {n};\n"
         for n in numbers
     )
     task = (
