@@ -223,13 +223,13 @@ CREATE FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds double pre
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
-    AS $_$
+    AS $$
 DECLARE
     v_now timestamptz;
     v_ids bigint[] := '{}';
     v_claimed rvq.due_deliveries[];
     v_host record;
-    v_day integer;
+    v_bodies text[];
     v_random text := rvq.draw();
 BEGIN
     PERFORM rvq.enter();
@@ -252,23 +252,25 @@ BEGIN
     END LOOP;
     -- One scan in the lock order, whatever the hosts: where SKIP LOCKED waits after all (see rvq.take_queued), it holds only
     -- what comes before. Named by id alone, or a plan might read the whole index of what is due instead.
-    SELECT array_agg(l.id) FILTER (WHERE l.lease_token IS NULL AND l.due_at <= v_now) INTO v_ids
-      FROM (SELECT d.id, d.lease_token, d.due_at FROM rvq.due_deliveries AS d
-             WHERE d.id = ANY (v_ids) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
-    WITH claimed AS (
-        UPDATE rvq.due_deliveries AS d
-           SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
-               claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
-         WHERE d.id = ANY (v_ids) RETURNING d.*)
-    SELECT coalesce(array_agg(c::rvq.due_deliveries ORDER BY c.due_at, c.id), '{}') INTO v_claimed FROM claimed AS c;
-    FOR v_day IN SELECT DISTINCT rvq.day_of(c.id) FROM unnest(v_claimed) AS c LOOP
-        RETURN QUERY EXECUTE format(
-            'SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, e.body, c.lease_token,
-                    extract(epoch FROM c.claimed_at - c.due_at)::float8
-               FROM unnest($1) AS c JOIN rvq.events_%s AS e ON e.id = c.id', v_day)
-        USING v_claimed;
-    END LOOP;
-END $_$;
+    IF cardinality(v_ids) > 0 THEN
+        SELECT array_agg(l.id) FILTER (WHERE l.lease_token IS NULL AND l.due_at <= v_now) INTO v_ids
+          FROM (SELECT d.id, d.lease_token, d.due_at FROM rvq.due_deliveries AS d
+                 WHERE d.id = ANY (v_ids) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
+        WITH claimed AS (
+            UPDATE rvq.due_deliveries AS d
+               SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
+                   claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
+             WHERE d.id = ANY (v_ids) RETURNING d.*)
+        SELECT array_agg(c::rvq.due_deliveries ORDER BY c.id), array_agg(c.id ORDER BY c.id) INTO v_claimed, v_ids FROM claimed AS c;
+    END IF;
+    IF cardinality(v_ids) > 0 THEN
+        v_bodies := rvq.texts_of('events', 'body', v_ids);
+        RETURN QUERY
+        SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, v_bodies[c.ordinality], c.lease_token,
+               extract(epoch FROM c.claimed_at - c.due_at)::float8
+          FROM unnest(v_claimed) WITH ORDINALITY AS c WHERE v_bodies[c.ordinality] IS NOT NULL ORDER BY c.due_at, c.id;
+    END IF;
+END $$;
 
 COMMENT ON FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds double precision, p_host_limit integer, p_hosts text[], p_host_limits integer[]) IS 'Lease due deliveries to a dispatcher, fairly over hosts.';
 
@@ -296,6 +298,7 @@ DECLARE
     v_attempts integer[];
     v_max_attempts integer[];
     v_tokens uuid[];
+    v_payloads text[];
 BEGIN
     PERFORM rvq.enter();
     FOREACH v_row IN ARRAY p_limits LOOP
@@ -333,9 +336,13 @@ BEGIN
               INTO v_ids, v_attempts, v_max_attempts, v_tokens, v_claims FROM (SELECT * FROM claimed ORDER BY id) AS c;
             v_left := v_left - cardinality(v_ids);
             v_slot := v_slot + cardinality(v_ids);
+            v_payloads := rvq.texts_of('sub_tasks', 'payload', v_ids);
+            IF array_position(v_payloads, NULL) IS NOT NULL THEN
+                RAISE data_corrupted USING MESSAGE = format('sub_task %s has no payload', v_ids[array_position(v_payloads, NULL)]);
+            END IF;
             RETURN QUERY SELECT c.*, lease_expires_at
                 FROM unnest(v_claims, v_ids, array_fill(v_queue, ARRAY[cardinality(v_ids)]), v_attempts, v_max_attempts,
-                            rvq.payloads_of(v_ids), v_tokens) AS c;
+                            v_payloads, v_tokens) AS c;
             EXIT WHEN v_left = 0;
         END LOOP;
         EXIT WHEN v_pass = 2 OR v_left = 0 OR rvq.promote_due(1000) = 0;
@@ -653,8 +660,8 @@ BEGIN
                   e.verdict, coalesce(e.succeeded, t.succeeded) AS succeeded, coalesce(e.failed, t.failed) AS failed,
                   t.unfinished < t.total AS started),
     event AS (
-        INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, body)
-        SELECT e.event_id, pg_current_xact_id(), p_now, e.succeeded, e.failed, e.total - e.succeeded - e.failed, e.verdict,
+        INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, queue, body)
+        SELECT e.event_id, pg_current_xact_id(), p_now, e.succeeded, e.failed, e.total - e.succeeded - e.failed, e.verdict, e.queue,
                rvq.event_body(e.id, e.verdict, e.total, e.succeeded, e.failed, e.metadata, e.created_at, p_now)
           FROM ended AS e),
     due AS (
@@ -732,8 +739,8 @@ BEGIN
     SELECT array_agg(l.id) FILTER (WHERE l.lease_expires_at <= v_now) INTO v_lost
       FROM (SELECT d.id, d.lease_expires_at FROM rvq.due_deliveries AS d
              WHERE d.id = ANY (v_lost) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
-    INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, outcome, detail)
-    SELECT d.id, d.claimed_at, v_now, d.attempt, 'pending', 'unknown', '{"reason":"dispatcher_lost"}'
+    INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, queue, outcome, detail)
+    SELECT d.id, d.claimed_at, v_now, d.attempt, 'pending', d.queue, 'unknown', '{"reason":"dispatcher_lost"}'
       FROM rvq.due_deliveries AS d WHERE d.id = ANY (v_lost);
     UPDATE rvq.due_deliveries AS d SET due_at = v_now, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
      WHERE d.id = ANY (v_lost);
@@ -1138,34 +1145,6 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.oldest_queued_at(p_queue text) IS 'Since when the oldest queued sub_task of a queue is queued.';
-
-CREATE FUNCTION rvq.payloads_of(p_ids bigint[]) RETURNS text[]
-    LANGUAGE plpgsql STABLE
-    AS $_$
-DECLARE
-    v_row integer := 0;
-    v_id bigint;
-    v_payload text;
-    v_payloads text[] := '{}';
-BEGIN
-    FOR v_day IN rvq.day_of(p_ids[1]) .. rvq.day_of(p_ids[cardinality(p_ids)]) LOOP
-        CONTINUE WHEN to_regclass('rvq.sub_tasks_' || v_day) IS NULL;
-        FOR v_id, v_payload IN EXECUTE format(
-            'SELECT s.id, s.payload FROM rvq.sub_tasks_%s AS s WHERE s.id = ANY ($1) ORDER BY s.id', v_day) USING p_ids
-        LOOP
-            v_row := v_row + 1;
-            EXIT WHEN v_id <> p_ids[v_row];
-            v_payloads[v_row] := v_payload;
-        END LOOP;
-    END LOOP;
-    -- A payload that is not there must not shift the others to the wrong leases.
-    IF cardinality(v_payloads) < cardinality(p_ids) THEN
-        RAISE data_corrupted USING MESSAGE = format('sub_task %s has no payload', p_ids[cardinality(v_payloads) + 1]);
-    END IF;
-    RETURN v_payloads;
-END $_$;
-
-COMMENT ON FUNCTION rvq.payloads_of(p_ids bigint[]) IS 'The payloads of these sub_tasks, whose ids ascend.';
 
 CREATE FUNCTION rvq.promote_due(p_limit integer) RETURNS integer
     LANGUAGE plpgsql
@@ -1600,8 +1579,8 @@ BEGIN
         RETURNING d.id, d.attempt, d.queue, d.host, 'pending'::rvq.delivery_status AS status, a.seconds, a.outcome, a.status_code, a.detail, a.answer),
     settled AS (SELECT * FROM ended UNION ALL SELECT * FROM retried),
     ledger AS (
-        INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status_code, status, outcome, detail, answer)
-        SELECT s.id, v_now - make_interval(secs => s.seconds), v_now, s.attempt, s.status_code, s.status, s.outcome, s.detail, s.answer
+        INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status_code, status, queue, outcome, detail, answer)
+        SELECT s.id, v_now - make_interval(secs => s.seconds), v_now, s.attempt, s.status_code, s.status, s.queue, s.outcome, s.detail, s.answer
           FROM settled AS s),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)
@@ -1755,6 +1734,31 @@ CREATE FUNCTION rvq.task_of(p_id bigint) RETURNS bigint
 
 COMMENT ON FUNCTION rvq.task_of(p_id bigint) IS 'The task of a sub_task, an event or a delivery: its id without the 14 low bits.';
 
+CREATE FUNCTION rvq.texts_of(p_table text, p_column text, p_ids bigint[]) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $_$
+DECLARE
+    v_place integer := 1;
+    v_id bigint;
+    v_text text;
+    v_texts text[] := array_fill(NULL::text, ARRAY[cardinality(p_ids)]);
+BEGIN
+    FOR v_day IN rvq.day_of(p_ids[1]) .. rvq.day_of(p_ids[cardinality(p_ids)]) LOOP
+        CONTINUE WHEN to_regclass('rvq.' || p_table || '_' || v_day) IS NULL;
+        FOR v_id, v_text IN EXECUTE format(
+            'SELECT f.id, f.%I FROM rvq.%I AS f WHERE f.id = ANY ($1) ORDER BY f.id', p_column, p_table || '_' || v_day) USING p_ids
+        LOOP
+            WHILE p_ids[v_place] < v_id LOOP
+                v_place := v_place + 1;
+            END LOOP;
+            v_texts[v_place] := v_text;
+        END LOOP;
+    END LOOP;
+    RETURN v_texts;
+END $_$;
+
+COMMENT ON FUNCTION rvq.texts_of(p_table text, p_column text, p_ids bigint[]) IS 'A text column of a table of facts (payloads of sub_tasks, bodies of events) for ids that ascend; NULL where there is no row.';
+
 CREATE FUNCTION rvq.uncount_day(p_day integer) RETURNS void
     LANGUAGE plpgsql
     SET work_mem TO '128MB'
@@ -1764,20 +1768,19 @@ BEGIN
     EXECUTE format($sql$
         INSERT INTO rvq.counter_deltas (queue, succeeded, failed, cancelled, tasks_succeeded, tasks_failed, tasks_cancelled,
                                         deliveries_delivered, deliveries_dead)
-        SELECT t.queue, -sum(x.succeeded), -sum(x.failed), -sum(x.cancelled), -count(*) FILTER (WHERE x.ended = 'succeeded'),
+        SELECT x.queue, -sum(x.succeeded), -sum(x.failed), -sum(x.cancelled), -count(*) FILTER (WHERE x.ended = 'succeeded'),
                -count(*) FILTER (WHERE x.ended = 'failed'), -count(*) FILTER (WHERE x.ended = 'cancelled'),
                -count(*) FILTER (WHERE x.delivery = 'delivered'), -count(*) FILTER (WHERE x.delivery = 'dead')
-          FROM (SELECT e.id & -16384 AS task_id, e.succeeded, e.failed, e.cancelled, e.status AS ended, NULL::rvq.delivery_status AS delivery
+          FROM (SELECT e.queue, e.succeeded, e.failed, e.cancelled, e.status AS ended, NULL::rvq.delivery_status AS delivery
                   FROM rvq.events_%1$s AS e
                  WHERE NOT EXISTS (SELECT FROM rvq.events_%1$s AS l WHERE l.id = e.id + 1 AND l.id & 16383 > 0)
                 UNION ALL
-                SELECT a.id & -16384, 0, 0, 0, NULL, a.status
+                SELECT a.queue, 0, 0, 0, NULL, a.status
                   FROM rvq.delivery_attempts_%1$s AS a
                  WHERE a.status <> 'pending'
                    AND NOT EXISTS (SELECT FROM rvq.delivery_attempts_%1$s AS l
                                     WHERE l.id = a.id AND l.attempt > a.attempt AND l.attempt > 1)) AS x
-          JOIN rvq.tasks_%1$s AS t ON t.id = x.task_id
-         GROUP BY t.queue
+         GROUP BY x.queue
         $sql$, p_day);
 END $_$;
 
@@ -1990,6 +1993,7 @@ CREATE TABLE rvq.delivery_attempts (
     attempt smallint NOT NULL,
     status_code smallint,
     status rvq.delivery_status NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
     outcome text NOT NULL,
     detail text,
     answer bytea
@@ -2026,11 +2030,12 @@ CREATE TABLE rvq.events (
     failed integer NOT NULL,
     cancelled integer NOT NULL,
     status rvq.task_status NOT NULL,
+    queue text NOT NULL COLLATE pg_catalog."C",
     body text NOT NULL
 )
 PARTITION BY RANGE (id);
 
-COMMENT ON TABLE rvq.events IS 'Fact, the outbox: a task ended. id is the task id plus the run (0, then one more at each admin retry). body is signed and sent as it is.';
+COMMENT ON TABLE rvq.events IS 'Fact, the outbox: a task ended. id is the task id plus the run (0, then one more at each admin retry). body is signed and sent as it is. queue is that of the task, so that retention counts a day without its tasks.';
 
 COMMENT ON COLUMN rvq.events.xid IS 'The transaction that wrote it: the order of the feed, which hands out only events older than any that may still be written.';
 

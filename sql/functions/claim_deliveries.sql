@@ -19,7 +19,7 @@ DECLARE
     v_ids bigint[] := '{}';
     v_claimed rvq.due_deliveries[];
     v_host record;
-    v_day integer;
+    v_bodies text[];
     v_random text := rvq.draw();
 BEGIN
     PERFORM rvq.enter();
@@ -42,21 +42,23 @@ BEGIN
     END LOOP;
     -- One scan in the lock order, whatever the hosts: where SKIP LOCKED waits after all (see rvq.take_queued), it holds only
     -- what comes before. Named by id alone, or a plan might read the whole index of what is due instead.
-    SELECT array_agg(l.id) FILTER (WHERE l.lease_token IS NULL AND l.due_at <= v_now) INTO v_ids
-      FROM (SELECT d.id, d.lease_token, d.due_at FROM rvq.due_deliveries AS d
-             WHERE d.id = ANY (v_ids) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
-    WITH claimed AS (
-        UPDATE rvq.due_deliveries AS d
-           SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
-               claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
-         WHERE d.id = ANY (v_ids) RETURNING d.*)
-    SELECT coalesce(array_agg(c::rvq.due_deliveries ORDER BY c.due_at, c.id), '{}') INTO v_claimed FROM claimed AS c;
-    FOR v_day IN SELECT DISTINCT rvq.day_of(c.id) FROM unnest(v_claimed) AS c LOOP
-        RETURN QUERY EXECUTE format(
-            'SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, e.body, c.lease_token,
-                    extract(epoch FROM c.claimed_at - c.due_at)::float8
-               FROM unnest($1) AS c JOIN rvq.events_%s AS e ON e.id = c.id', v_day)
-        USING v_claimed;
-    END LOOP;
+    IF cardinality(v_ids) > 0 THEN
+        SELECT array_agg(l.id) FILTER (WHERE l.lease_token IS NULL AND l.due_at <= v_now) INTO v_ids
+          FROM (SELECT d.id, d.lease_token, d.due_at FROM rvq.due_deliveries AS d
+                 WHERE d.id = ANY (v_ids) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
+        WITH claimed AS (
+            UPDATE rvq.due_deliveries AS d
+               SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
+                   claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
+             WHERE d.id = ANY (v_ids) RETURNING d.*)
+        SELECT array_agg(c::rvq.due_deliveries ORDER BY c.id), array_agg(c.id ORDER BY c.id) INTO v_claimed, v_ids FROM claimed AS c;
+    END IF;
+    IF cardinality(v_ids) > 0 THEN
+        v_bodies := rvq.texts_of('events', 'body', v_ids);
+        RETURN QUERY
+        SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, v_bodies[c.ordinality], c.lease_token,
+               extract(epoch FROM c.claimed_at - c.due_at)::float8
+          FROM unnest(v_claimed) WITH ORDINALITY AS c WHERE v_bodies[c.ordinality] IS NOT NULL ORDER BY c.due_at, c.id;
+    END IF;
 END $$;
 COMMENT ON FUNCTION rvq.claim_deliveries(integer, float8, integer, text[], integer[]) IS 'Lease due deliveries to a dispatcher, fairly over hosts.';

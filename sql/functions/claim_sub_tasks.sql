@@ -31,6 +31,7 @@ DECLARE
     v_attempts integer[];
     v_max_attempts integer[];
     v_tokens uuid[];
+    v_payloads text[];
 BEGIN
     PERFORM rvq.enter();
     FOREACH v_row IN ARRAY p_limits LOOP
@@ -68,9 +69,13 @@ BEGIN
               INTO v_ids, v_attempts, v_max_attempts, v_tokens, v_claims FROM (SELECT * FROM claimed ORDER BY id) AS c;
             v_left := v_left - cardinality(v_ids);
             v_slot := v_slot + cardinality(v_ids);
+            v_payloads := rvq.texts_of('sub_tasks', 'payload', v_ids);
+            IF array_position(v_payloads, NULL) IS NOT NULL THEN
+                RAISE data_corrupted USING MESSAGE = format('sub_task %s has no payload', v_ids[array_position(v_payloads, NULL)]);
+            END IF;
             RETURN QUERY SELECT c.*, lease_expires_at
                 FROM unnest(v_claims, v_ids, array_fill(v_queue, ARRAY[cardinality(v_ids)]), v_attempts, v_max_attempts,
-                            rvq.payloads_of(v_ids), v_tokens) AS c;
+                            v_payloads, v_tokens) AS c;
             EXIT WHEN v_left = 0;
         END LOOP;
         EXIT WHEN v_pass = 2 OR v_left = 0 OR rvq.promote_due(1000) = 0;

@@ -19,8 +19,8 @@ BEGIN
                   e.verdict, coalesce(e.succeeded, t.succeeded) AS succeeded, coalesce(e.failed, t.failed) AS failed,
                   t.unfinished < t.total AS started),
     event AS (
-        INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, body)
-        SELECT e.event_id, pg_current_xact_id(), p_now, e.succeeded, e.failed, e.total - e.succeeded - e.failed, e.verdict,
+        INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, queue, body)
+        SELECT e.event_id, pg_current_xact_id(), p_now, e.succeeded, e.failed, e.total - e.succeeded - e.failed, e.verdict, e.queue,
                rvq.event_body(e.id, e.verdict, e.total, e.succeeded, e.failed, e.metadata, e.created_at, p_now)
           FROM ended AS e),
     due AS (

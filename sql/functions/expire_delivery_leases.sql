@@ -22,8 +22,8 @@ BEGIN
     SELECT array_agg(l.id) FILTER (WHERE l.lease_expires_at <= v_now) INTO v_lost
       FROM (SELECT d.id, d.lease_expires_at FROM rvq.due_deliveries AS d
              WHERE d.id = ANY (v_lost) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
-    INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, outcome, detail)
-    SELECT d.id, d.claimed_at, v_now, d.attempt, 'pending', 'unknown', '{"reason":"dispatcher_lost"}'
+    INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, queue, outcome, detail)
+    SELECT d.id, d.claimed_at, v_now, d.attempt, 'pending', d.queue, 'unknown', '{"reason":"dispatcher_lost"}'
       FROM rvq.due_deliveries AS d WHERE d.id = ANY (v_lost);
     UPDATE rvq.due_deliveries AS d SET due_at = v_now, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
      WHERE d.id = ANY (v_lost);

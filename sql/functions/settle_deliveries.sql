@@ -37,8 +37,8 @@ BEGIN
         RETURNING d.id, d.attempt, d.queue, d.host, 'pending'::rvq.delivery_status AS status, a.seconds, a.outcome, a.status_code, a.detail, a.answer),
     settled AS (SELECT * FROM ended UNION ALL SELECT * FROM retried),
     ledger AS (
-        INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status_code, status, outcome, detail, answer)
-        SELECT s.id, v_now - make_interval(secs => s.seconds), v_now, s.attempt, s.status_code, s.status, s.outcome, s.detail, s.answer
+        INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status_code, status, queue, outcome, detail, answer)
+        SELECT s.id, v_now - make_interval(secs => s.seconds), v_now, s.attempt, s.status_code, s.status, s.queue, s.outcome, s.detail, s.answer
           FROM settled AS s),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)

@@ -11,20 +11,19 @@ BEGIN
     EXECUTE format($sql$
         INSERT INTO rvq.counter_deltas (queue, succeeded, failed, cancelled, tasks_succeeded, tasks_failed, tasks_cancelled,
                                         deliveries_delivered, deliveries_dead)
-        SELECT t.queue, -sum(x.succeeded), -sum(x.failed), -sum(x.cancelled), -count(*) FILTER (WHERE x.ended = 'succeeded'),
+        SELECT x.queue, -sum(x.succeeded), -sum(x.failed), -sum(x.cancelled), -count(*) FILTER (WHERE x.ended = 'succeeded'),
                -count(*) FILTER (WHERE x.ended = 'failed'), -count(*) FILTER (WHERE x.ended = 'cancelled'),
                -count(*) FILTER (WHERE x.delivery = 'delivered'), -count(*) FILTER (WHERE x.delivery = 'dead')
-          FROM (SELECT e.id & -16384 AS task_id, e.succeeded, e.failed, e.cancelled, e.status AS ended, NULL::rvq.delivery_status AS delivery
+          FROM (SELECT e.queue, e.succeeded, e.failed, e.cancelled, e.status AS ended, NULL::rvq.delivery_status AS delivery
                   FROM rvq.events_%1$s AS e
                  WHERE NOT EXISTS (SELECT FROM rvq.events_%1$s AS l WHERE l.id = e.id + 1 AND l.id & 16383 > 0)
                 UNION ALL
-                SELECT a.id & -16384, 0, 0, 0, NULL, a.status
+                SELECT a.queue, 0, 0, 0, NULL, a.status
                   FROM rvq.delivery_attempts_%1$s AS a
                  WHERE a.status <> 'pending'
                    AND NOT EXISTS (SELECT FROM rvq.delivery_attempts_%1$s AS l
                                     WHERE l.id = a.id AND l.attempt > a.attempt AND l.attempt > 1)) AS x
-          JOIN rvq.tasks_%1$s AS t ON t.id = x.task_id
-         GROUP BY t.queue
+         GROUP BY x.queue
         $sql$, p_day);
 END $$;
 COMMENT ON FUNCTION rvq.uncount_day(integer) IS 'Take the ended tasks, sub_tasks and deliveries of that day out of the counters.';

@@ -53,19 +53,20 @@ CREATE INDEX outcomes_id ON rvq.outcomes (id);
 COMMENT ON TABLE rvq.outcomes IS 'Fact: how one attempt of a sub_task ended. lease_token is set where a worker reported it.';
 
 CREATE TABLE rvq.events (
-    id          bigint          NOT NULL,
-    xid         xid8            NOT NULL,
-    occurred_at timestamptz     NOT NULL,
-    succeeded   integer         NOT NULL,
-    failed      integer         NOT NULL,
-    cancelled   integer         NOT NULL,
-    status      rvq.task_status NOT NULL,
-    body        text            NOT NULL,
+    id          bigint           NOT NULL,
+    xid         xid8             NOT NULL,
+    occurred_at timestamptz      NOT NULL,
+    succeeded   integer          NOT NULL,
+    failed      integer          NOT NULL,
+    cancelled   integer          NOT NULL,
+    status      rvq.task_status  NOT NULL,
+    queue       text COLLATE "C" NOT NULL,
+    body        text             NOT NULL,
     PRIMARY KEY (id)
 ) PARTITION BY RANGE (id);
 CREATE INDEX events_unsuccessful ON rvq.events (id) WHERE status <> 'succeeded';
 CREATE INDEX events_feed ON rvq.events (xid, id);
-COMMENT ON TABLE rvq.events IS 'Fact, the outbox: a task ended. id is the task id plus the run (0, then one more at each admin retry). body is signed and sent as it is.';
+COMMENT ON TABLE rvq.events IS 'Fact, the outbox: a task ended. id is the task id plus the run (0, then one more at each admin retry). body is signed and sent as it is. queue is that of the task, so that retention counts a day without its tasks.';
 COMMENT ON COLUMN rvq.events.xid IS 'The transaction that wrote it: the order of the feed, which hands out only events older than any that may still be written.';
 
 CREATE TYPE rvq.delivery_status AS ENUM ('pending', 'delivered', 'dead');
@@ -78,6 +79,7 @@ CREATE TABLE rvq.delivery_attempts (
     attempt     smallint            NOT NULL,
     status_code smallint,
     status      rvq.delivery_status NOT NULL,
+    queue       text COLLATE "C"    NOT NULL,
     outcome     text                NOT NULL,
     detail      text,
     answer      bytea

@@ -30,6 +30,19 @@ def deliveries_by_status(rvq: Calls) -> dict[str, int]:
 # claim
 
 
+def test_an_event_that_is_gone_holds_up_no_other_and_shifts_no_body(rvq: Calls) -> None:
+    tasks = ended(rvq, 3)
+    gone = rvq.rows("DELETE FROM rvq.events WHERE id = %s RETURNING id, xid, queue", (tasks[1],))
+    claimed = rvq.claim_deliveries()
+    sent = [(d.id, json.loads(d.body)["data"]["task_id"]) for d in claimed]
+    assert sent == [(task_id, f"task_{task_id:016x}") for task_id in (tasks[0], tasks[2])]
+    rvq.rows(
+        "INSERT INTO rvq.events (id, xid, queue, occurred_at, succeeded, failed, cancelled, status, body)"
+        " SELECT %s, %s, %s, rvq.clock(), 1, 0, 0, 'succeeded', '{}' RETURNING id",
+        gone[0],
+    )
+
+
 def test_a_claim_carries_the_bytes_to_send(rvq: Calls) -> None:
     (task_id,) = ended(rvq)
     (delivery,) = rvq.claim_deliveries()

@@ -39,12 +39,12 @@ SELECT id + 1, created_at, CASE WHEN n % 5 = 0 THEN created_at + interval '1 day
        5, n % 5 = 2, 'default'
   FROM (SELECT *, row_number() OVER (ORDER BY id) AS n FROM rvq.open_tasks) AS t;
 INSERT INTO rvq.events
-SELECT t.id, pg_current_xact_id(), t.created_at, 1, 0, 0, 'succeeded', 'x'
+SELECT t.id, pg_current_xact_id(), t.created_at, 1, 0, 0, 'succeeded', t.queue, 'x'
   FROM rvq.tasks AS t WHERE NOT EXISTS (SELECT FROM rvq.open_tasks AS o WHERE o.id = t.id);
 INSERT INTO rvq.outcomes (id, ended_at, attempt, status)
 SELECT id + 1, occurred_at, 1, 'succeeded' FROM rvq.events;
-INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, outcome)
-SELECT id, occurred_at, occurred_at, 1, 'pending', 'timeout' FROM rvq.events;
+INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, queue, outcome)
+SELECT id, occurred_at, occurred_at, 1, 'pending', queue, 'timeout' FROM rvq.events;
 INSERT INTO rvq.due_deliveries (id, due_at, lease_expires_at, lease_token, queue, host, url)
 SELECT id, occurred_at, CASE WHEN id % 2097152 = 0 THEN occurred_at + interval '1 day' END,
        CASE WHEN id % 2097152 = 0 THEN gen_random_uuid() END, 'default', 'h' || (id >> 20) % 50, 'https://h/'
