@@ -1,6 +1,6 @@
 """Runs pgbench on a script and reads what it measured: every transaction's latency, from its log.
 
-Statements are prepared, once in each session: it is the functions that are measured, not the parsing of calls.
+Statements are prepared, once in each session: the functions are measured, not the parsing of calls.
 """
 
 from __future__ import annotations

@@ -7,19 +7,30 @@ RESULT = '{"words": 14}'
 URL, HOST = "https://hooks.partner.example/x", "hooks.partner.example"
 
 
-def create_call(sub_tasks: int, *, webhook: bool) -> str:
-    """The call that creates one task of `sub_tasks`."""
-    address = f"'{{{URL}}}', '{{{HOST}}}'" if webhook else "'{null}', '{null}'"
-    return (
-        f"rvq.create_tasks('{{default}}', '{{{sub_tasks}}}',"
-        f" array_fill('{PAYLOAD}'::text, ARRAY[{sub_tasks}]),"
-        f" array_fill(5, ARRAY[{sub_tasks}]), ARRAY['{{\"order\": 1}}'], {address},"
-        " '{null}', '{all}', '{null}', '{null}', '{null}', '{null}')"
+def create_call(sub_tasks: int, *, webhook: bool, tasks: int = 1) -> str:
+    """The call that creates `tasks` of `sub_tasks` each."""
+
+    def each(value: str, count: int = tasks) -> str:
+        return f"array_fill({value}, ARRAY[{count}])"
+
+    url, host = (f"'{URL}'::text", f"'{HOST}'::text") if webhook else ("NULL::text", "NULL::text")
+    arrays = (
+        each("'default'::text"),
+        each(str(sub_tasks)),
+        each(f"'{PAYLOAD}'::text", tasks * sub_tasks),
+        each("5", tasks * sub_tasks),
+        each("'{\"order\": 1}'::text"),
+        each(url),
+        each(host),
+        each("NULL::timestamptz"),
+        each("'all'::text"),
+        *(each(f"NULL::{kind}") for kind in ("integer", "float8", "text", "bytea")),
     )
+    return f"rvq.create_tasks({', '.join(arrays)})"
 
 
-def create(sub_tasks: int, *, webhook: bool = True) -> str:
-    return f"SELECT outcome FROM {create_call(sub_tasks, webhook=webhook)};\n"
+def create(sub_tasks: int, *, webhook: bool = True, tasks: int = 1) -> str:
+    return f"SELECT outcome FROM {create_call(sub_tasks, webhook=webhook, tasks=tasks)};\n"
 
 
 def create_many(tasks: int, sub_tasks: int) -> str:
@@ -62,6 +73,16 @@ def drain(limit: int) -> str:
     return claim(limit) + complete()
 
 
+def deliver(limit: int) -> str:
+    """Claim up to `limit` deliveries of one host and record that they were delivered."""
+    columns = (
+        *("id", "lease_token", "'delivered'::text", "NULL::float8", "0.01::float8", "'delivered'::text"),
+        *("200", "'{}'::text", "NULL::bytea"),
+    )
+    arrays = ", ".join(f"coalesce(array_agg({column}), '{{}}')" for column in columns)
+    return f"SELECT rvq.settle_deliveries({arrays}) FROM rvq.claim_deliveries({limit}, 60, {limit});\n"
+
+
 def steady(limit: int) -> str:
     """Transactions of a client in turn: create a task of `limit`, then claim and complete as many.
 
@@ -89,7 +110,8 @@ def plain_life(sub_tasks: int) -> str:
     """
     numbers = range(1, sub_tasks + 1)
     inserts = (
-        f"INSERT INTO plain.sub_tasks VALUES (:id::bigint + {n}, clock_timestamp(), 'queued', 0, '{PAYLOAD}');\n"
+        f"INSERT INTO plain.sub_tasks VALUES (:id::bigint + {n}, clock_timestamp(), 'queued', 0,"
+        f" '{PAYLOAD}');\n"
         for n in numbers
     )
     claims = (
@@ -99,7 +121,8 @@ def plain_life(sub_tasks: int) -> str:
         for n in numbers
     )
     completes = (
-        f"UPDATE plain.sub_tasks SET status = 'succeeded', result = '{RESULT}' WHERE id = :id::bigint + {n};\n"
+        f"UPDATE plain.sub_tasks SET status = 'succeeded', result = '{RESULT}'"
+        f" WHERE id = :id::bigint + {n};\n"
         for n in numbers
     )
     task = (

@@ -11,6 +11,7 @@ from bench.core.scenarios.contention import connections, create_sizes, fan_in
 from bench.core.scenarios.flat import backlog, history
 from bench.core.scenarios.horizon import horizon
 from bench.core.scenarios.life import batch_life, single_life
+from bench.core.scenarios.retention import retention
 
 Scenario = Callable[[Cluster, Size], Finding]
 
@@ -23,5 +24,6 @@ SCENARIOS: dict[str, Scenario] = {
     "create-sizes": create_sizes,
     "single-life": single_life,
     "batch-life": batch_life,
+    "retention": retention,
     "bloat": bloat,
 }

@@ -1,0 +1,127 @@
+"""A day of half a million tasks expires: how long that takes, and whether a claim waits for it."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import threading
+import time
+
+from app.embedded import Cluster
+from bench.core import scripts
+from bench.core.bed import Bed
+from bench.core.finding import Finding, Size, Target
+from bench.core.pgbench import Load, run_pgbench
+from bench.core.sample import Sample
+from bench.figures import table, written
+
+TASKS, AT_ONCE, CLIENTS = 500_000, 500, 4
+LIMIT, LOAD_CLIENTS, LOAD_RATE, LOAD_SECONDS = 10, 4, 100, 6
+WATCH_SECONDS = 0.005
+# That day's clock, which its sessions go by.
+PAST = {"rvq.clock_offset": str(-5 * 86_400)}
+STEP = "SELECT rvq.drop_expired_partitions(1)"
+OPEN = "SELECT EXISTS (SELECT FROM rvq.open_tasks) OR EXISTS (SELECT FROM rvq.due_deliveries)"
+LEFT = "SELECT count(*) FROM rvq.list_expired_partitions(1)"
+WAITING = """
+SELECT count(*) FROM pg_stat_activity
+ WHERE application_name = 'pgbench' AND wait_event_type = 'Lock' AND query LIKE '%claim_sub_tasks%'"""
+
+
+def retention(cluster: Cluster, size: Size) -> Finding:
+    """Drop a day of 500 000 tasks with a million sub_tasks, all delivered, while others work."""
+    tasks = size.count(TASKS, least=AT_ONCE)
+    bed = Bed(cluster, "retention")
+    _fill_day(bed, tasks)
+    load = Load(scripts.steady(LIMIT), LOAD_CLIENTS, seconds=LOAD_SECONDS, rate=LOAD_RATE, turns=True)
+    without = bed.run(load, LIMIT / 2)
+    undone = [_seconds_of_a_step(bed, undo=True) for _ in range(size.runs)]
+    beside, steps, waits = _beside(bed, load)
+    left = bed.execute("SELECT sum(tasks_succeeded + deliveries_delivered) FROM rvq.current_counters")
+    # The day's tasks are taken out of the counters: only what the load did is still counted.
+    finished = bed.execute("SELECT count(*) FROM rvq.events")
+    assert left == finished, f"{left} are counted, {finished} are there"
+    return Finding(
+        f"Retention of a day of {tasks:,} tasks of 2, each with its webhook delivered",
+        {"without": [without], "beside retention": [beside]},
+        ("transactions/s", "p50 ms", "p99 ms"),
+        [
+            Target(
+                "seconds to count and drop the tasks of the day, alone", statistics.median(undone), most=1.0
+            ),
+            Target("seconds of all steps, beside the load", sum(steps), most=None),
+            Target("claims seen waiting for a lock", waits, most=0),
+        ],
+        tables={"Steps, beside the load": _table(steps)},
+        notes=[
+            f"Alone: the median of {len(undone)} that were rolled back. Then for good, while {LOAD_CLIENTS}"
+            " connections create, claim and complete on a schedule. Lock waits are looked for every"
+            f" {WATCH_SECONDS * 1e3:g} ms."
+        ],
+    )
+
+
+def _fill_day(bed: Bed, tasks: int) -> None:
+    """The day comes and goes: all is created, claimed, completed and delivered by the functions."""
+    with contextlib.closing(bed.connect()) as connection, connection.cursor() as cursor:
+        for name, value in PAST.items():
+            cursor.execute("SELECT set_config(%s, %s, false)", (name, value))
+        cursor.execute("SELECT rvq.create_partitions(0)")
+    script = (
+        scripts.create(2, tasks=AT_ONCE)
+        + scripts.claim(2 * AT_ONCE)
+        + scripts.complete()
+        + scripts.deliver(AT_ONCE)
+    )
+    clients = min(CLIENTS, tasks // AT_ONCE)
+    turns = tasks // AT_ONCE // clients
+    run_pgbench(bed.cluster, bed.name, Load(script, clients, transactions=turns, options=PAST))
+    rest = Load(
+        scripts.claim(AT_ONCE) + scripts.complete() + scripts.deliver(AT_ONCE),
+        1,
+        transactions=1,
+        options=PAST,
+    )
+    while bed.execute(OPEN) != [(False,)]:
+        run_pgbench(bed.cluster, bed.name, rest)
+    bed.execute("SELECT rvq.fold_counters()", "VACUUM ANALYZE", "CHECKPOINT")
+
+
+def _seconds_of_a_step(bed: Bed, *, undo: bool) -> float:
+    """The first step of a day drops its tasks, and takes all that it counts for out of the counters."""
+    with contextlib.closing(bed.connect()) as connection, connection.cursor() as cursor:
+        connection.autocommit = not undo
+        began = time.monotonic()
+        cursor.execute(STEP)
+        return time.monotonic() - began
+
+
+def _beside(bed: Bed, load: Load) -> tuple[Sample, list[float], int]:
+    """The load's sample, the seconds of each step, and how many claims were seen waiting for a lock."""
+    steps: list[float] = []
+    waits: list[int] = []
+    done = threading.Event()
+
+    def expire() -> None:
+        time.sleep(load.seconds / 4)
+        while bed.execute(LEFT) != [(0,)]:
+            steps.append(_seconds_of_a_step(bed, undo=False))
+
+    def watch() -> None:
+        with contextlib.closing(bed.connect()) as connection, connection.cursor() as cursor:
+            while not done.wait(WATCH_SECONDS):
+                cursor.execute(WAITING)
+                waits.append(cursor.fetchall()[0][0])
+
+    threads = [threading.Thread(target=target) for target in (expire, watch)]
+    for thread in threads:
+        thread.start()
+    sample = bed.run(load, LIMIT / 2)
+    threads[0].join()
+    done.set()
+    threads[1].join()
+    return sample, steps, sum(waits)
+
+
+def _table(steps: list[float]) -> str:
+    return table(("step", "seconds"), [(str(number), written(took)) for number, took in enumerate(steps, 1)])
