@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 MANY, BATCH_PAUSE = 3, 0.02
 PROMPT_PAUSE, PROMPT_FOR = 0.005, 1.0
 LONGEST_PAUSE = 0.25
+# What a claim brought counts on so much less with each claim after it: many come in bursts.
+FADING = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class Claiming:
         self._enough_room = max(1, threads // 4)
         self._pause = PROMPT_PAUSE
         self._prompt_until = 0.0
+        self._lately = 0.0
         self._waits_for_room = False
         self._stopping = False
 
@@ -66,7 +69,8 @@ class Claiming:
         now = time.monotonic()
         if claimed:
             self._prompt_until = now + PROMPT_FOR
-        if MANY <= claimed <= self._threads // 2:
+        self._lately = max(claimed, self._lately * FADING)
+        if self._lately >= MANY and claimed <= self._threads // 2:
             return BATCH_PAUSE
         if now < self._prompt_until:
             self._pause = PROMPT_PAUSE

@@ -19,7 +19,7 @@ API_READY_SECONDS = 60
 DISPATCHER_READY_SECONDS = 60
 DEFAULT_BIND = "127.0.0.1:8000"
 OUR_PREFIXES = ("APP_", "DISPATCHER_")
-# glibc's malloc, told before the program starts: one heap, and no caches of threads. One interpreter's threads
+# glibc's malloc, told before the program starts: one heap, no caches of threads. One interpreter's threads
 # gain nothing from either, and a hundred caches keep what each once needed and pin the pages it lies on.
 API_MALLOC = {"GLIBC_TUNABLES": "glibc.malloc.arena_max=1:glibc.malloc.tcache_count=0"}
 

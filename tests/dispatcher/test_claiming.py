@@ -125,6 +125,13 @@ def test_a_loop_that_finds_many_lets_them_gather(database: Database) -> None:
         assert steps.claiming.step() == PROMPT_PAUSE
 
 
+def test_many_come_in_bursts_a_few_between_them_do_not_end_the_gathering(database: Database) -> None:
+    for number in range(2 * MANY):
+        Tasks(database.url).finish(f"https://host{number}.test/")
+    with stepping(database.url) as steps:
+        assert [steps.claiming.step() for _ in range(3)] == [BATCH_PAUSE, BATCH_PAUSE, PROMPT_PAUSE]
+
+
 def test_the_host_that_waits_longest_is_served_first(database: Database) -> None:
     tasks = Tasks(database.url)
     tasks.finish(ONE, 3)
