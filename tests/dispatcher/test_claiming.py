@@ -126,9 +126,9 @@ def test_a_loop_that_finds_many_lets_them_gather(database: Database) -> None:
 
 
 def test_many_come_in_bursts_a_few_between_them_do_not_end_the_gathering(database: Database) -> None:
-    for number in range(2 * MANY):
+    for number in range(MANY + 2):
         Tasks(database.url).finish(f"https://host{number}.test/")
-    with stepping(database.url) as steps:
+    with stepping(database.url, threads=16) as steps:
         assert [steps.claiming.step() for _ in range(3)] == [BATCH_PAUSE, BATCH_PAUSE, PROMPT_PAUSE]
 
 
