@@ -20,7 +20,7 @@ from dispatcher.store import Store
 log = logging.getLogger(__name__)
 
 # Seconds: after a claim that brought so many; after one that brought fewer, and for so long after the last.
-MANY, BATCH_PAUSE = 3, 0.02
+MANY, BATCH_PAUSE = 3, 0.03
 PROMPT_PAUSE, PROMPT_FOR = 0.005, 1.0
 LONGEST_PAUSE = 0.25
 # What a claim brought counts on so much less with each claim after it: many come in bursts.

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 256
 # Seconds: how long the first of a batch waits for others, and how often an idle loop looks.
-GATHER = 0.02
+GATHER = 0.03
 IDLE_PAUSE = 1.0
 
 
