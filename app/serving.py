@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 import psycopg2
 
-from app import store
+from app import scheduling, store
 from app.db import DatabaseError, DatabaseUnavailable, Pool
 from app.logs import configure_logging
 from app.migrations import MigrationError, migrate
@@ -149,13 +149,10 @@ def pre_fork(server: Any, worker: Any) -> None:
 
 
 def post_fork(_server: Any, worker: Any) -> None:
-    """In a new process: all its connections, warm. Without the database it serves 503 until it is back.
-
-    It stays on its core. One thread runs Python at a time, so a second core is of no use to it, and makes
-    each hand-over of the interpreter's lock a wake-up across cores.
-    """
+    """In a new process: all its connections, warm. Without the database it serves 503 until it is back."""
     global pool
-    os.sched_setaffinity(0, {worker.core})
+    scheduling.keep_to(worker.core)
+    scheduling.take_turns()
     from app.partner.store import WARM_UP as PARTNER
     from app.worker.store import WARM_UP as WORKER
 

@@ -41,6 +41,14 @@ def test_exactly_32_connections_are_open_before_the_first_request(
     assert len(server.children()) == processes
 
 
+def test_each_process_keeps_to_a_core_of_its_own_and_its_threads_take_turns(gunicorn: Start) -> None:
+    children = gunicorn(APP_PROCESSES="2").children()
+    kept = [os.sched_getaffinity(pid) for pid in children]
+    assert [len(cores) for cores in kept] == [1, 1]
+    assert len(set.union(*kept)) == min(2, len(os.sched_getaffinity(0)))
+    assert [os.sched_getscheduler(pid) for pid in children] == [os.SCHED_BATCH] * 2
+
+
 def test_the_budget_is_a_setting(gunicorn: Start, database: Database) -> None:
     gunicorn(APP_DB_POOL="6", APP_PROCESSES="3")
     wait_until(lambda: len(backends(database)) == 6, "6 connections are open")
