@@ -33,7 +33,7 @@ from app.sql_files import SqlFiles
 log = logging.getLogger("rvq.serving")
 
 # Calls that wait for a connection, for each connection; they ride out a stall of the database.
-WAITERS_PER_CONNECTION = 4
+WAITERS_PER_CONNECTION = 6
 WAIT_SECONDS = 1.0
 # Threads that are left when every connection is in use and every waiter waits: they shed and tell health.
 SPARE_THREADS = 8

@@ -37,9 +37,7 @@ def test_threads_started_afterwards_take_turns_on_the_core() -> None:
 
 
 @pytest.mark.parametrize("refusal", [PermissionError("seccomp"), AttributeError("not Linux")])
-def test_where_it_is_not_allowed_nothing_changes(
-    monkeypatch: pytest.MonkeyPatch, refusal: Exception
-) -> None:
+def test_where_it_is_not_allowed_nothing_changes(monkeypatch: pytest.MonkeyPatch, refusal: Exception) -> None:
     def refuse(*_: object) -> None:
         raise refusal
 
