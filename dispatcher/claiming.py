@@ -1,30 +1,22 @@
 """The claim loop: takes as many due deliveries as there is room for, and hands them to the threads.
 
-It polls, adaptively: while many deliveries come it asks fifty times a second at most, which is what makes
-batches; while few come, and for a second after, more often, so that each is sent soon; then less and less.
-After a claim that took all the room it waits for room instead. Its rounds are what the watchdog sees.
+After a claim that took all the room it waits for room, else as dispatcher/pacing.py says. Its rounds are what
+the watchdog sees.
 """
 
 from __future__ import annotations
 
 import logging
-import random
 import time
 from dataclasses import dataclass
 
 from dispatcher.delivery import Delivery
 from dispatcher.flights import FIRST_WINDOW, Flights
+from dispatcher.pacing import PROMPT_PAUSE, Pacing
 from dispatcher.senders import Senders
 from dispatcher.store import Store
 
 log = logging.getLogger(__name__)
-
-# Seconds: after a claim that brought so many; after one that brought fewer, and for so long after the last.
-MANY, BATCH_PAUSE = 3, 0.03
-PROMPT_PAUSE, PROMPT_FOR = 0.005, 1.0
-LONGEST_PAUSE = 0.25
-# What a claim brought counts on so much less with each claim after it: many come in bursts.
-FADING = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +39,8 @@ class Claiming:
         self._flights = flights
         self._senders = senders
         self._lease = lease
-        self._threads = threads
+        self._pacing = Pacing(most_gathered=threads // 2)
         self._enough_room = max(1, threads // 4)
-        self._pause = PROMPT_PAUSE
-        self._prompt_until = 0.0
-        self._lately = 0.0
         self._waits_for_room = False
         self._stopping = False
 
@@ -63,20 +52,8 @@ class Claiming:
         claimed = self._store.claim(room, self._lease.seconds, FIRST_WINDOW, self._flights.limits())
         self._begin(claimed)
         self._waits_for_room = len(claimed) == room
-        return self._pause_after(len(claimed))
-
-    def _pause_after(self, claimed: int) -> float:
-        now = time.monotonic()
-        if claimed:
-            self._prompt_until = now + PROMPT_FOR
-        self._lately = max(claimed, self._lately * FADING)
-        if self._lately >= MANY and claimed <= self._threads // 2:
-            return BATCH_PAUSE
-        if now < self._prompt_until:
-            self._pause = PROMPT_PAUSE
-            return PROMPT_PAUSE
-        self._pause = min(self._pause * 1.5, LONGEST_PAUSE)
-        return self._pause * random.uniform(0.8, 1.0)
+        waited = max((delivery.waited for delivery in claimed), default=0.0)
+        return self._pacing.after(len(claimed), waited, time.monotonic())
 
     def wants_room(self) -> bool:
         """Whether the loop should be woken now: it took all there was, and some is free again."""

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from dispatcher.claiming import BATCH_PAUSE, MANY, PROMPT_PAUSE
 from dispatcher.flights import MOST_UNSETTLED, SLOW_AFTER
+from dispatcher.pacing import PROMPT_PAUSE
 from tests.dispatcher.rig import Tasks
 from tests.dispatcher.steps import Steps, attempt, stepping
 from tests.support.database import Database
@@ -115,21 +115,6 @@ def test_an_idle_loop_asks_less_and_less_often_and_a_busy_one_at_once_again(data
         assert 0.2 <= pauses[-1] <= 0.25
         Tasks(database.url).finish(ONE)
         assert [steps.claiming.step() for _ in range(3)] == [PROMPT_PAUSE] * 3
-
-
-def test_a_loop_that_finds_many_lets_them_gather(database: Database) -> None:
-    for number in range(MANY):
-        Tasks(database.url).finish(f"https://host{number}.test/")
-    with stepping(database.url) as steps:
-        assert steps.claiming.step() == BATCH_PAUSE
-        assert steps.claiming.step() == PROMPT_PAUSE
-
-
-def test_many_come_in_bursts_a_few_between_them_do_not_end_the_gathering(database: Database) -> None:
-    for number in range(MANY + 2):
-        Tasks(database.url).finish(f"https://host{number}.test/")
-    with stepping(database.url, threads=16) as steps:
-        assert [steps.claiming.step() for _ in range(3)] == [BATCH_PAUSE, BATCH_PAUSE, PROMPT_PAUSE]
 
 
 def test_the_host_that_waits_longest_is_served_first(database: Database) -> None:

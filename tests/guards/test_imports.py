@@ -24,6 +24,7 @@ LEAVES = (
     "app.metrics",
     "app.migrations",
     "app.public_addresses",
+    "app.scheduling",
     "app.signatures",
     "app.webhook_address",
 )
