@@ -39,7 +39,7 @@ class Claiming:
         self._flights = flights
         self._senders = senders
         self._lease = lease
-        self._pacing = Pacing(most_gathered=threads // 2)
+        self._pacing = Pacing(most_running=threads // 2)
         self._enough_room = max(1, threads // 4)
         self._waits_for_room = False
         self._stopping = False
@@ -53,7 +53,7 @@ class Claiming:
         self._begin(claimed)
         self._waits_for_room = len(claimed) == room
         waited = max((delivery.waited for delivery in claimed), default=0.0)
-        return self._pacing.after(len(claimed), waited, time.monotonic())
+        return self._pacing.after(len(claimed), self._flights.running, waited, time.monotonic())
 
     def wants_room(self) -> bool:
         """Whether the loop should be woken now: it took all there was, and some is free again."""

@@ -19,20 +19,20 @@ BEHIND = 2 * BATCH_PAUSE
 
 
 class Pacing:
-    """`most_gathered`: a claim that brings more leaves no room for what would gather meanwhile."""
+    """`most_running`: with more attempts under way there is no room for what would gather meanwhile."""
 
-    def __init__(self, most_gathered: int) -> None:
-        self._most_gathered = most_gathered
+    def __init__(self, most_running: int) -> None:
+        self._most_running = most_running
         self._lately = 0.0
         self._pause = PROMPT_PAUSE
         self._prompt_until = 0.0
 
-    def after(self, claimed: int, waited: float, now: float) -> float:
+    def after(self, claimed: int, running: int, waited: float, now: float) -> float:
         """Seconds to pause after a claim of so many, of which one was due so many seconds ago."""
         self._lately = max(claimed, self._lately * FADING)
         if claimed:
             self._prompt_until = now + PROMPT_FOR
-        if self._lately >= MANY and claimed <= self._most_gathered and waited <= BEHIND:
+        if self._lately >= MANY and running <= self._most_running and waited <= BEHIND:
             return BATCH_PAUSE
         if now < self._prompt_until:
             self._pause = PROMPT_PAUSE
