@@ -27,6 +27,8 @@ def finish(run: Run, exceptions: Sequence[str], options: Namespace) -> bool:
         "window": run.wall_window,
         "measured": asdict(measured),
     }
+    for story in run.stories_of_lost() if measured.webhook.lost else []:
+        print(story, file=sys.stderr, flush=True)
     print(f"\n{stream_table(measured)}\n{check_lines(checks)}\n{verdict_line(checks)}", flush=True)
     _write(document, options.result)
     return bool(document["passed"]) or not options.assert_slo

@@ -73,6 +73,15 @@ class Run:
             exceptions,
         )
 
+    def stories_of_lost(self, most: int = 3) -> list[str]:
+        """What the API says of tasks of the window whose webhook did not come. Raises TargetError."""
+        came = set(self.target.report().task_ids)
+        lost = [task_id for task_id in self._created_in_window() if task_id not in came][:most]
+        paths = [
+            f"/v1/tasks/{task_id}{rest}" for task_id in lost for rest in ("", "/sub_tasks", "/deliveries")
+        ]
+        return [f"lost: {path}: {self.target.read_as_partner(path)[:1500]}" for path in paths]
+
     def _created_in_window(self) -> list[str]:
         low, high = self.window
         return [task_id for task_id, due in self.work.created.items() if low <= due < high]

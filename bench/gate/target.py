@@ -51,6 +51,13 @@ class Target:
     def report(self) -> Report:
         return msgspec.json.decode(self._control("GET", "/control/report"), type=Report)
 
+    def read_as_partner(self, path: str) -> str:
+        """What the API answers, whatever it is. Raises TargetError."""
+        status, body = _call(
+            "the API", self.api, "GET", path, {"Authorization": f"Bearer {self.partner_token}"}
+        )
+        return f"{status} {body.decode(errors='replace')}"
+
     def _control(self, method: str, path: str) -> bytes:
         status, body = _call("the receiver", _address(self.receiver_url), method, path)
         if status != 200:
@@ -78,10 +85,12 @@ def _address(url: str) -> tuple[str, int]:
     return parts.hostname or "", parts.port or 80
 
 
-def _call(name: str, address: tuple[str, int], method: str, path: str) -> tuple[int, bytes]:
+def _call(
+    name: str, address: tuple[str, int], method: str, path: str, headers: Mapping[str, str] | None = None
+) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection(*address, timeout=10)
     try:
-        connection.request(method, path)
+        connection.request(method, path, headers=headers or {})
         answer = connection.getresponse()
         return answer.status, answer.read()
     except (OSError, http.client.HTTPException) as error:

@@ -14,7 +14,7 @@ from bench.gate.stack import Stack
 from bench.gate.target import read_target
 from bench.procfs import tree
 from tests.gate.proxy import Once, proxy
-from tests.gate.runs import run_gate
+from tests.gate.runs import GateRun, run_gate
 from tests.support.concurrency import wait_until
 
 FOLDER = Path(__file__).parent
@@ -141,18 +141,21 @@ def test_one_forged_signature(stack: Stack) -> None:
     assert run.failed == {"signatures"}, run.output
 
 
-def test_one_lost_webhook(stack: Stack, webhook_proxy_port: int) -> None:
+def test_one_lost_webhook_and_what_became_of_its_task(stack: Stack, webhook_proxy_port: int) -> None:
     run = run_through_proxy(stack, webhook_proxy_port, times=0)
-    assert run == {"lost_webhooks"}
+    assert run.failed == {"lost_webhooks"}
+    stories = [line for line in run.output.splitlines() if line.startswith("lost: /v1/tasks/task_")]
+    assert [' 200 {"' in story for story in stories] == [True] * 3
+    assert '"status":"succeeded"' in stories[0]
 
 
 def test_one_webhook_twice(stack: Stack, webhook_proxy_port: int) -> None:
     run = run_through_proxy(stack, webhook_proxy_port, times=2)
-    assert run == {"duplicate_webhooks"}
+    assert run.failed == {"duplicate_webhooks"}
 
 
-def run_through_proxy(stack: Stack, port: int, times: int) -> set[str]:
-    """The failed checks of a cold run whose first webhook comes so many times."""
+def run_through_proxy(stack: Stack, port: int, times: int) -> GateRun:
+    """A cold run whose first webhook comes so many times."""
     receiver = stack.environ["GATE_WEBHOOK_URL"]
     # What an earlier run left to be sent again goes to another path.
     path = f"/hook-{times}"
@@ -160,7 +163,7 @@ def run_through_proxy(stack: Stack, port: int, times: int) -> set[str]:
         environ = {"GATE_WEBHOOK_URL": url + path, "GATE_RECEIVER_URL": receiver}
         run = run_gate(stack, "--warmup", "0", "--drain", "6", environ=environ)
     assert run.status != 0
-    return run.failed
+    return run
 
 
 def test_zero_users(stack: Stack) -> None:
