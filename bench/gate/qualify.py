@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,10 +35,15 @@ class Qualification:
 
 
 def qualify(options: Sequence[str], results: Path, name: str) -> Qualification:
-    """Run the gate on a stack of its own and write NAME.json, NAME.md and NAME.html into `results`."""
+    """Run the gate on a stack of its own and write NAME.json, NAME.md and NAME.html into `results`.
+
+    Of a run that failed, the logs of the API, dispatcher and receiver too.
+    """
     results.mkdir(parents=True, exist_ok=True)
     with whole_stack() as stack:
         found = run_generator(stack, options, results / f"{name}.json")
+        for log in [] if found.passed else stack.logs.glob("*.log"):
+            shutil.copy(log, results / f"{name}-{log.name}")
     (results / f"{name}.json").write_text(json.dumps(found.document, indent=1) + "\n")
     (results / f"{name}.md").write_text(markdown(found.document))
     (results / f"{name}.html").write_text(html(found.document, found.looks))

@@ -17,6 +17,7 @@ def test_a_qualification_writes_its_report(tmp_path: Path) -> None:
     assert main([*short, *budgets]) == 0
     document = json.loads((tmp_path / "gate-20.json").read_text())
     assert document["passed"]
+    assert logs_in(tmp_path) == set()
     machine = document["machine"]
     assert set(machine["cpu_us_per_task"]) == {"API", "PostgreSQL", "dispatcher", "receiver", "generator"}
     assert machine["connections_at_start"]["rvq-api"] == 32
@@ -33,6 +34,12 @@ def test_a_generator_that_writes_no_result_has_failed(tmp_path: Path) -> None:
     """Locust refuses the option, long before there is anything to judge."""
     assert main(["--rate", "20", "--results", str(tmp_path), "--no-such-option"]) != 0
     assert "generator" in (tmp_path / "gate-20.md").read_text()
+    assert logs_in(tmp_path) == {f"gate-20-{part}.log" for part in ("api", "dispatcher", "receiver")}
+
+
+def logs_in(folder: Path) -> set[str]:
+    """Of the parts of RVQ; the generator's own is there in any case."""
+    return {path.name for path in folder.glob("gate-20-*.log")}
 
 
 def look(at: float, cpu: float, wal: int) -> Look:

@@ -49,7 +49,7 @@ def retention(cluster: Cluster, size: Size) -> Finding:
             Target(
                 "seconds to count and drop the tasks of the day, alone", statistics.median(undone), most=1.0
             ),
-            Target("seconds of all steps, beside the load", sum(steps), most=None),
+            Target("seconds of all steps, beside the load", sum(steps)),
             Target("claims seen waiting for a lock", waits, most=0),
         ],
         tables={"Steps, beside the load": _table(steps)},
