@@ -60,7 +60,7 @@ class Run:
         give_up = self.window[1] + self.profile.load.drain
         while time.perf_counter() < give_up and not self._enough_came_back():
             self._sleep(POLL_SECONDS)
-        while time.perf_counter() < give_up and not self._all_came_back():
+        while time.perf_counter() < give_up and self._not_come_back():
             self._sleep(POLL_SECONDS * 10)
         for stream in self.streams.values():
             stream.stop()
@@ -75,11 +75,8 @@ class Run:
 
     def stories_of_lost(self, most: int = 3) -> list[str]:
         """What the API says of tasks of the window whose webhook did not come. Raises TargetError."""
-        came = set(self.target.report().task_ids)
-        lost = [task_id for task_id in self._created_in_window() if task_id not in came][:most]
-        paths = [
-            f"/v1/tasks/{task_id}{rest}" for task_id in lost for rest in ("", "/sub_tasks", "/deliveries")
-        ]
+        lost, parts = self._not_come_back()[:most], ("", "/sub_tasks", "/deliveries")
+        paths = [f"/v1/tasks/{task_id}{part}" for task_id in lost for part in parts]
         return [f"lost: {path}: {self.target.read_as_partner(path)[:1500]}" for path in paths]
 
     def _created_in_window(self) -> list[str]:
@@ -90,5 +87,6 @@ class Run:
         """Cheap to ask, but what an earlier run left behind may come too."""
         return self.target.webhooks_in_all() - self._webhooks_before >= len(self.work.created)
 
-    def _all_came_back(self) -> bool:
-        return set(self._created_in_window()) <= set(self.target.report().task_ids)
+    def _not_come_back(self) -> list[str]:
+        came = set(self.target.report().task_ids)
+        return [task_id for task_id in self._created_in_window() if task_id not in came]

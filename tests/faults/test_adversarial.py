@@ -85,7 +85,7 @@ class Client:
             (1, lambda: calls.expire_deliveries(20)),
             (1, lambda: calls.redeliver(self.some_task(), self.some_task())),
             (1, self.look),
-            (1, lambda: calls.rows("SELECT rvq.raise_claim_floors()")),
+            (1, calls.raise_floors),
             (1, lambda: calls.rows("SELECT rvq.rescue_below_floors()")),
             (1, lambda: calls.rows("SELECT rvq.drop_expired_partitions(0)")),
             (1, lambda: calls.rows("SELECT rvq.check_admission()")),
