@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from flask import Flask
@@ -18,13 +20,15 @@ from app.audiences import Audience, audiences
 from app.bearer import Guard
 from app.db import DatabaseError, Pool
 from app.incoming import Environ, Incoming, request_id
+from app.later import Later, LaterBody
 from app.problems import Problem
 from app.routes import Route
 from app.settings import Settings
 
 log = logging.getLogger("rvq.api")
 
-View = Callable[..., Answer]
+View = Callable[..., Answer | Later[Any]]
+StartResponse = Callable[..., Any]
 
 
 def create_app(settings: Settings, pool: Pool) -> Api:
@@ -59,21 +63,24 @@ class Api(Flask):
         methods = [route.method]
         self.add_url_rule(route.path, endpoint, methods=methods, provide_automatic_options=False)
 
-    def wsgi_app(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+    def wsgi_app(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answers whatever happens: nothing is raised from here."""
-        started = time.perf_counter()
-        rule: Rule | None = None
+        exchange = _Exchange(environ, start_response, time.perf_counter())
         try:
-            rule, path = self._route(environ)
-            found = self.views[rule.endpoint](environ, **path)
+            exchange.rule, path = self._route(environ)
+            found = self.views[exchange.rule.endpoint](environ, **path)
         except Exception as error:
             found = self._answer_error(environ, error)
-        found.headers.append(("X-Request-Id", request_id(environ)))
-        route = metrics.UNROUTED if rule is None else rule.rule
-        method = metrics.UNROUTED if rule is None else environ["REQUEST_METHOD"]
-        metrics.observe_request(route, method, found.status, time.perf_counter() - started)
-        start_response(STATUS_LINES[found.status], found.headers)
-        return () if environ["REQUEST_METHOD"] == "HEAD" else (found.body,)
+        if isinstance(found, Later):
+            return LaterBody(found.call, partial(self._finish_later, exchange, found))
+        return exchange.finish(found)
+
+    def _finish_later(self, exchange: _Exchange, later: Later[Any]) -> Iterable[bytes]:
+        try:
+            found = later.answer()
+        except Exception as error:
+            found = self._answer_error(exchange.environ, error)
+        return exchange.finish(found)
 
     def _route(self, environ: Environ) -> tuple[Rule, Mapping[str, Any]]:
         """Raises Werkzeug's HTTPException when there is none."""
@@ -119,11 +126,30 @@ class Api(Flask):
         return problems.MethodNotAllowed(f"this path takes {allow}", headers=[("Allow", allow)])
 
 
+@dataclass(slots=True)
+class _Exchange:
+    """One request and its answer. `rule`: the route that was found."""
+
+    environ: Environ
+    start_response: StartResponse
+    started: float
+    rule: Rule | None = None
+
+    def finish(self, found: Answer) -> Iterable[bytes]:
+        """What every answer gets; its body."""
+        method = self.environ["REQUEST_METHOD"]
+        found.headers.append(("X-Request-Id", request_id(self.environ)))
+        route, counted = (self.rule.rule, method) if self.rule else (metrics.UNROUTED, metrics.UNROUTED)
+        metrics.observe_request(route, counted, found.status, time.perf_counter() - self.started)
+        self.start_response(STATUS_LINES[found.status], found.headers)
+        return () if method == "HEAD" else (found.body,)
+
+
 def _view(audience: Audience, route: Route) -> View:
     """The handler behind its audience's guard; the token is looked at before anything else."""
     guard, handler, scope = audience.guard, route.handler, audience.scope
 
-    def view(environ: Environ, **path: str) -> Answer:
+    def view(environ: Environ, **path: str) -> Answer | Later[Any]:
         if guard is not None:
             guard.require_token(environ.get("HTTP_AUTHORIZATION"))
         return handler(scope, Incoming(environ), **path)

@@ -3,7 +3,7 @@
 Gunicorn's own gthread worker has one thread that waits for all connections and hands each request to a pool:
 two wake-ups, a future and some ten system calls around every request. Here every thread waits for all
 connections itself (epoll hands a readable one to exactly one of them, the last that went to sleep, whose
-caches are warm), serves it, and puts it back.
+caches are warm), serves it, and puts it back. No thread waits for a client that is slow to take its answer.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gunicorn.http.body import LengthReader  # type: ignore[import-untyped]
 from gunicorn.http.errors import NoMoreData  # type: ignore[import-untyped]
 from gunicorn.workers import base  # type: ignore[import-untyped]
-from gunicorn.workers.gthread import TConn  # type: ignore[import-untyped]
 
-# A client that stalls this long in the middle of a request, or of its answer, holds its thread no longer.
+from app.gunicorn_connection import Connection
+
+# A client that stalls this long in the middle of a request, or of its answer, is cut off.
 STALL_SECONDS = 20
-# How long the rest of a body that nobody read is thrown away, before the connection is closed instead.
-DRAIN_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 READABLE_ONCE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLONESHOT
+WRITABLE_ONCE = select.EPOLLOUT | select.EPOLLONESHOT
 GONE = {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EAGAIN, errno.EBADF}
 
 
 class ThreadedWorker(base.Worker):  # type: ignore[misc]
     """The main thread accepts, and ends connections that idle too long; `threads` others serve.
 
-    A connection is idle, or one thread's own. Whoever takes it out of `_idle` owns it: dict.pop is atomic.
+    A connection is idle, or one thread's own, or that of a call that somebody else makes for it. Whoever
+    takes it out of `_idle` owns it: dict.pop is atomic.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # Made in the process that waits on it: this runs in the master, before the fork.
         self._ready: select.epoll
-        self._idle: dict[int, TConn] = {}
+        self._idle: dict[int, Connection] = {}
         self._open = 0
         self._closed = threading.Condition()
 
@@ -67,8 +67,8 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
                 self._close_idle(lambda connection: connection.timeout < time.monotonic())
         self._stop()
 
-    def handle_request(self, request: Any, connection: TConn) -> bool:
-        """Answer; whether the connection may be used again."""
+    def handle_request(self, request: Any, connection: Connection) -> bool:
+        """Answer. False: somebody else will, and then calls `put_back`."""
         raise NotImplementedError
 
     def _accept(self) -> None:
@@ -86,9 +86,8 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
     def _welcome(self, listener: socket.socket) -> None:
         client, address = listener.accept()
         stall = struct.pack("ll", STALL_SECONDS, 0)
-        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            client.setsockopt(socket.SOL_SOCKET, option, stall)
-        connection = TConn(self.cfg, client, address, listener.getsockname())
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, stall)
+        connection = Connection(self.cfg, client, address, listener.getsockname())
         with self._closed:
             self._open += 1
         connection.set_timeout()
@@ -100,47 +99,62 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
             for number, _ in self._ready.poll(maxevents=1):
                 connection = self._idle.pop(number, None)
                 if connection is not None:  # else the main thread has just closed it
-                    self._turn(number, connection)
+                    self._turn(connection)
 
-    def _turn(self, number: int, connection: TConn) -> None:
-        if not self._requests(connection):
-            self._close(connection, graceful=True)
-            return
-        connection.set_timeout()
-        self._idle[number] = connection
-        with contextlib.suppress(OSError):  # closed at once: this process stops
-            self._ready.modify(number, READABLE_ONCE)
+    def _turn(self, connection: Connection) -> None:
+        """Also the requests that came in behind the first: what was read ahead makes no socket readable."""
+        while self.guarded(connection, self._step):
+            if connection.unsent or not connection.keep or not connection.has_read_ahead():
+                self.put_back(connection)
+                return
 
-    def _requests(self, connection: TConn) -> bool:
-        """Also those that came in behind the first: what was read ahead makes no socket readable."""
-        while self._request(connection):
-            if not connection.parser.unreader.buf.getbuffer().nbytes:
-                return True
-        return False
+    def _step(self, connection: Connection) -> bool:
+        """Send more of an answer, or answer one request. Whether the connection is still this thread's."""
+        if connection.unsent:
+            connection.send_more()
+            return True
+        connection.init()
+        return self.handle_request(next(connection.parser), connection)
 
-    def _request(self, connection: TConn) -> bool:
-        request = None
+    def guarded(self, connection: Connection, step: Callable[[Connection], bool]) -> bool:
+        """`step`, and the end of the connection when that fails."""
         try:
-            connection.init()
-            request = next(connection.parser)
-            return self.handle_request(request, connection) and _drained(connection.parser)
+            return step(connection)
         except (NoMoreData, StopIteration):
             pass
         except OSError as error:
             if error.errno not in GONE:
                 self.log.exception("a connection failed")
         except Exception as error:
-            self.handle_error(request, connection.sock, connection.client, error)
-        return False
+            self.handle_error(None, connection.sock, connection.client, error)
+        connection.give_up()
+        return True
 
-    def _close(self, connection: TConn, graceful: bool = False) -> None:
+    def put_back(self, connection: Connection) -> None:
+        """To where any thread may take it, once there is something to do; or close it."""
+        if not connection.keep and not connection.unsent:
+            self._close(connection, graceful=True)
+            return
+        wanted = READABLE_ONCE
+        connection.set_timeout()
+        if connection.unsent:
+            wanted = WRITABLE_ONCE
+            connection.timeout = time.monotonic() + STALL_SECONDS
+        elif connection.has_read_ahead():
+            wanted |= WRITABLE_ONCE  # it is writable, so a thread goes on with it at once
+        number = connection.sock.fileno()
+        self._idle[number] = connection
+        with contextlib.suppress(OSError):  # closed at once: this process stops
+            self._ready.modify(number, wanted)
+
+    def _close(self, connection: Connection, graceful: bool = False) -> None:
         """`graceful`: what the client goes on sending must not cut off an answer that is on its way."""
         connection.close(graceful)
         with self._closed:
             self._open -= 1
             self._closed.notify()
 
-    def _close_idle(self, chosen: Callable[[TConn], bool]) -> None:
+    def _close_idle(self, chosen: Callable[[Connection], bool]) -> None:
         for number, connection in list(self._idle.items()):
             if chosen(connection) and self._idle.pop(number, None) is connection:
                 self._close(connection)
@@ -151,19 +165,6 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
             listener.close()
         deadline = time.monotonic() + self.cfg.graceful_timeout
         while self._open and time.monotonic() < deadline:
-            self._close_idle(lambda connection: not _has_input(connection))
+            self._close_idle(lambda connection: not connection.has_work())
             with self._closed:
                 self._closed.wait(0.05)
-
-
-def _drained(parser: Any) -> bool:
-    reader = parser.mesg.body.reader
-    if isinstance(reader, LengthReader) and not reader.length:
-        return True
-    return bool(parser.finish_body(deadline=time.monotonic() + DRAIN_SECONDS))
-
-
-def _has_input(connection: TConn) -> bool:
-    look = select.poll()
-    look.register(connection.sock, select.POLLIN)
-    return bool(look.poll(0))

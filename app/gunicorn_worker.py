@@ -17,17 +17,18 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
     ParseException,
 )
 
+from app.gunicorn_connection import Connection
 from app.gunicorn_threads import ThreadedWorker
+from app.later import LaterBody
 from app.problems import MEDIA_TYPE, MalformedRequest, Problem, TooManyHeaders, Unexpected
 
 
 class Reply:
-    """What the app answers, sent in one packet. Gunicorn's own would check our headers again and send two."""
+    """What the app answers, as one packet. Gunicorn's own would check our headers again and send two."""
 
-    __slots__ = ("_head", "_socket")
+    __slots__ = ("_head",)
 
-    def __init__(self, _request: Any, client: socket.socket, _config: Any) -> None:
-        self._socket = client
+    def __init__(self, _request: Any, _client: socket.socket, _config: Any) -> None:
         self._head = ""
 
     def start_response(self, status: str, headers: list[tuple[str, str]], _exc_info: object = None) -> None:
@@ -35,16 +36,17 @@ class Reply:
         fields = "".join([f"{name}: {value}\r\n" for name, value in headers])
         self._head = f"HTTP/1.1 {status}\r\nServer: {SERVER}\r\nDate: {util.http_date()}\r\n{fields}"
 
-    def send(self, body: Iterable[bytes], keep: bool) -> None:
+    def packet(self, body: Iterable[bytes], keep: bool) -> bytes:
+        """Iterating the body may be what calls start_response."""
+        data = b"".join(body)
         connection = "keep-alive" if keep else "close"
-        head = f"{self._head}Connection: {connection}\r\n\r\n".encode("latin-1")
-        self._socket.sendall(b"".join((head, *body)))
+        return f"{self._head}Connection: {connection}\r\n\r\n".encode("latin-1") + data
 
 
 class Worker(ThreadedWorker):
     """See gunicorn.conf.py for its settings."""
 
-    def handle_request(self, request: Any, connection: Any) -> bool:
+    def handle_request(self, request: Any, connection: Connection) -> bool:
         reply, environ = wsgi.create(
             request,
             connection.sock,
@@ -55,9 +57,23 @@ class Worker(ThreadedWorker):
         )
         environ["wsgi.multithread"] = True
         body = self.wsgi(environ, reply.start_response)
-        keep = self.alive and self.has_room() and not request.should_close()
-        reply.send(body, keep)
-        return keep
+
+        def answer(connection: Connection) -> bool:
+            keep = self.alive and self.has_room() and not request.should_close()
+            connection.send(reply.packet(body, keep))
+            connection.keep = keep and connection.drain()
+            return True
+
+        if not isinstance(body, LaterBody) or not connection.was_read():
+            return answer(connection)
+
+        def answer_later() -> None:
+            self.guarded(connection, answer)
+            body.close()
+            self.put_back(connection)
+
+        body.when_ready(answer_later)
+        return False
 
     def handle_error(self, _req: Any, client: Any, _addr: Any, exc: BaseException) -> None:
         """Gunicorn would answer with a page of HTML that repeats what was sent."""

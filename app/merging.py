@@ -3,6 +3,9 @@
 Callers of the same kind gather in a round, which departs when nobody has joined it for GAP_SECONDS, and after
 LONGEST_SECONDS whoever comes. A caller who is the only one goes at once: a quiet system waits for nothing. A
 round that waits for a lock delays nobody but those in it: the next one departs on another connection.
+
+Whoever opens a round leads it: its thread gathers, makes the call, and answers for all. The others leave a
+future and go on, so that a round wakes one thread and not as many as it has callers.
 """
 
 from __future__ import annotations
@@ -11,9 +14,10 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from app.db_errors import DatabaseError, DatabaseUnavailable, PoolExhausted
+from app.db_errors import DatabaseError, PoolExhausted
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,7 +29,7 @@ ALONE, FULL = 100, 200
 
 
 class Merger:
-    """Rounds of one process. At most `most_callers` threads wait in here; beyond that PoolExhausted."""
+    """Rounds of one process. At most `most_callers` calls wait in here; beyond that PoolExhausted."""
 
     def __init__(
         self,
@@ -42,42 +46,39 @@ class Merger:
         # Calls whose last round had more than one caller.
         self._had_company: set[Hashable] = set()
 
-    def run(self, call: Call[T, R], item: T, *, key: Hashable = None, weight: int = 1) -> R:
-        """The result for `item` of `call`, which may be given others' with the same `key` too.
+    def submit(self, call: Call[T, R], item: T, *, key: Hashable = None, weight: int = 1) -> Future[R]:
+        """What `call` makes of `item`, which may be given others' with the same `key` too.
 
-        Raises what `call` raises. When it refuses a round, each item is tried alone, so that nobody pays
-        for another's mistake; a DatabaseError is everybody's.
+        Blocks the caller who leads: the callbacks of the whole round run in its thread. The future raises
+        what `call` raises. When `call` refuses a round, each item is tried alone, so that nobody pays for
+        another's mistake; a DatabaseError is everybody's.
         """
         if weight > ALONE:
-            return call([item])[0]
-        joined, place, leads = self._join(call, key, item, weight)
-        try:
-            if leads:
-                self._lead(joined)
-            else:
-                joined.landed.wait()
-        finally:
-            with self._lock:
-                self._callers -= 1
-        result: R = joined.result(place)
-        return result
+            alone = _Round(call, key, expects_company=False)
+            future = alone.join(item, weight)
+            alone.land(alone.fly())
+            return future
+        led, future = self._join(call, key, item, weight)
+        if led is not None:
+            self._lead(led)
+        return future
 
-    def _join(self, call: Call[T, R], key: Hashable, item: T, weight: int) -> tuple[_Round, int, bool]:
-        """The round, the place in it, and whether this caller leads it."""
+    def _join(self, call: Call[T, R], key: Hashable, item: T, weight: int) -> tuple[_Round | None, Future[R]]:
+        """The round that this caller has opened, if it has, and what will come of the item."""
         with self._lock:
             if self._callers >= self._most_callers:
                 raise PoolExhausted(f"{self._callers} calls are under way or wait")
             expects_company = self._callers > 0 or call in self._had_company
             self._callers += 1
+            opened = None
             joined = self._open.get((call, key))
-            leads = joined is None
             if joined is None:
-                joined = self._open[call, key] = _Round(call, key, expects_company)
-            joined.join(item, weight)
+                joined = opened = self._open[call, key] = _Round(call, key, expects_company)
+            future = joined.join(item, weight)
             if joined.weight >= FULL:
                 del self._open[call, key]
                 joined.full.set()
-            return joined, len(joined.items) - 1, leads
+            return opened, future
 
     def _lead(self, led: _Round) -> None:
         if led.expects_company:
@@ -89,7 +90,10 @@ class Merger:
                 self._had_company.add(led.call)
             else:
                 self._had_company.discard(led.call)
-        led.fly()
+        outcomes = led.fly()
+        with self._lock:
+            self._callers -= len(led.items)
+        led.land(outcomes)
 
     def _gather(self, led: _Round) -> None:
         latest = led.joined_at + self._longest_seconds
@@ -109,32 +113,31 @@ class _Round:
         self.items: list[Any] = []
         self.weight = 0
         self.full = threading.Event()
-        self.landed = threading.Event()
-        self._results: Sequence[Any] = ()
-        self._error: Exception = DatabaseUnavailable("the call was given up")
+        self._futures: list[Future[Any]] = []
 
-    def join(self, item: Any, weight: int) -> None:
+    def join(self, item: Any, weight: int) -> Future[Any]:
         self.joined_at = time.monotonic()
         self.items.append(item)
         self.weight += weight
+        future: Future[Any] = Future()
+        self._futures.append(future)
+        return future
 
-    def fly(self) -> None:
+    def fly(self) -> Sequence[Any]:
+        """A result for each item, or the exception that comes instead."""
         try:
-            self._results = self.call(self.items)
+            return self.call(self.items)
         except DatabaseError as error:
-            self._error = error
+            return [copy.copy(error) for _ in self.items]  # one for each caller: raising changes it
         except Exception as error:
-            self._results = [error] if len(self.items) == 1 else [self._alone(item) for item in self.items]
-        finally:
-            self.landed.set()
+            return [error] if len(self.items) == 1 else [self._alone(item) for item in self.items]
 
-    def result(self, place: int) -> Any:
-        if not self._results:
-            raise copy.copy(self._error)  # one for each thread: raising changes it
-        found = self._results[place]
-        if isinstance(found, Exception):
-            raise found
-        return found
+    def land(self, outcomes: Sequence[Any]) -> None:
+        for future, outcome in zip(self._futures, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
 
     def _alone(self, item: Any) -> Any:
         try:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.answers import Answer
+from app.later import Later
 from app.problems import Problem
 
 # Called with the audience's scope, the Incoming request, and the path's parameters by name.
-Handler = Callable[..., Answer]
+Handler = Callable[..., Answer | Later[Any]]
 
 
 @dataclass(frozen=True, slots=True)

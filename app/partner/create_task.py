@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -15,6 +16,7 @@ from app import ids, metrics
 from app.answers import Answer, answer
 from app.fields import DEFAULT_QUEUE, MAX_SUB_TASKS, MaxAttempts, QueueName
 from app.incoming import Incoming
+from app.later import Later
 from app.partner.scope import Scope
 from app.partner.store import SEPARATOR, Created, NewTask
 from app.problems import DatabaseAway, Fault, IdempotencyConflict, Invalid, Overloaded
@@ -64,12 +66,15 @@ DECODER = msgspec.json.Decoder(TaskBody)
 ALL = CompletionBody()
 
 
-def create_task(scope: Scope, incoming: Incoming) -> Answer:
+def create_task(scope: Scope, incoming: Incoming) -> Later[Created]:
     key = _idempotency_key(incoming)
     body = incoming.body()
     document = read_json(body, DECODER)
     new = _new_task(document, scope.settings, key, hashlib.sha256(body).digest() if key else None)
-    created = scope.store.create_task(new)
+    return Later(scope.store.create_task(new), partial(_created, scope, new))
+
+
+def _created(scope: Scope, new: NewTask, created: Created) -> Answer:
     if created.outcome == "conflict":
         raise IdempotencyConflict("this Idempotency-Key was used with another body")
     if created.outcome == "refused":

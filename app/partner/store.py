@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -97,9 +98,9 @@ class Store:
         self._pool = pool
         self._merger = merger
 
-    def create_task(self, new: NewTask) -> Created:
+    def create_task(self, new: NewTask) -> Future[Created]:
         weight = max(len(new.max_attempts), len(new.payloads) // 1024)
-        return self._merger.run(self._create_tasks, new, weight=weight)
+        return self._merger.submit(self._create_tasks, new, weight=weight)
 
     def _create_tasks(self, tasks: Sequence[NewTask]) -> list[Created]:
         metrics.count_round("create", len(tasks))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from app import metrics
@@ -14,12 +14,12 @@ MAX_NAME = 64
 
 
 class Batch(Generic[T]):
-    """`names` are the ids as they were sent, None where there was none."""
+    """`names` are the ids as they were sent, None where there was none; `taken` are to be asked about."""
 
     def __init__(self) -> None:
         self.names: list[str | None] = []
         self._outcomes: list[str | None] = []
-        self._taken: list[T] = []
+        self.taken: list[T] = []
 
     def refuse(self, name: str | None, outcome: str) -> None:
         self.names.append(name)
@@ -28,12 +28,16 @@ class Batch(Generic[T]):
     def take(self, name: str, item: T) -> None:
         self.names.append(name)
         self._outcomes.append(None)
-        self._taken.append(item)
+        self.taken.append(item)
 
-    def settle(self, call: Callable[[Sequence[T]], Sequence[str]]) -> list[str]:
-        """The outcomes of all items in order, having asked `call` about those that were taken, if any."""
-        asked = iter(call(self._taken) if self._taken else ())
+    def outcomes(self, of_taken: Iterable[str]) -> list[str]:
+        """Of all items in order, given those of `taken`."""
+        asked = iter(of_taken)
         return [outcome or next(asked) for outcome in self._outcomes]
+
+    def settle(self, call: Callable[[Sequence[T]], Iterable[str]]) -> list[str]:
+        """The outcomes of all items, having asked `call` about those that were taken, if any."""
+        return self.outcomes(call(self.taken) if self.taken else ())
 
 
 def answer_batch(call: str, names: Sequence[str | None], outcomes: Sequence[str]) -> Answer:

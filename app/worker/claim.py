@@ -11,6 +11,7 @@ from app import ids, metrics
 from app.answers import Answer, answer
 from app.fields import DEFAULT_QUEUE, LeaseSeconds, Limit, QueueName, WorkerId
 from app.incoming import Incoming
+from app.later import Later
 from app.routes import Route
 from app.times import rfc3339
 from app.worker.scope import Scope
@@ -35,9 +36,13 @@ class ClaimBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(ClaimBody)
 
 
-def claim_sub_tasks(scope: Scope, incoming: Incoming) -> Answer:
+def claim_sub_tasks(scope: Scope, incoming: Incoming) -> Later[list[ClaimedRow]]:
     body = incoming.json(DECODER).value
-    rows = scope.store.claim(Claim(body.worker_id, body.limit, body.lease_seconds, tuple(body.queues)))
+    claim = Claim(body.worker_id, body.limit, body.lease_seconds, tuple(body.queues))
+    return Later(scope.store.claim(claim), _claimed)
+
+
+def _claimed(rows: list[ClaimedRow]) -> Answer:
     if rows:
         metrics.CLAIMED.inc(len(rows))
     # One claim's leases end at the same moment.

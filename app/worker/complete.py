@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,6 +12,7 @@ from app import ids
 from app.answers import Answer
 from app.fields import MAX_BATCH, WorkerId
 from app.incoming import Incoming
+from app.later import Later
 from app.problems import Invalid
 from app.routes import Route
 from app.strict_json import Document, is_too_deep, read_json
@@ -62,10 +64,15 @@ REPORT_DECODER = msgspec.json.Decoder(ReportBody)
 ERROR_DECODER = msgspec.json.Decoder(ErrorBody)
 
 
-def complete_sub_tasks(scope: Scope, incoming: Incoming) -> Answer:
+def complete_sub_tasks(scope: Scope, incoming: Incoming) -> Answer | Later[list[str]]:
     worker_id, batch = _read(incoming.body())
-    outcomes = batch.settle(lambda reports: scope.store.complete(worker_id, reports))
-    return answer_batch("complete", batch.names, outcomes)
+
+    def answered(of_taken: Iterable[str]) -> Answer:
+        return answer_batch("complete", batch.names, batch.outcomes(of_taken))
+
+    if not batch.taken:
+        return answered(())
+    return Later(scope.store.complete(worker_id, batch.taken), answered)
 
 
 def _read(body: bytes) -> tuple[str, Batch[Report]]:

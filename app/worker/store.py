@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -70,14 +71,14 @@ class Store:
         self._pool = pool
         self._merger = merger
 
-    def claim(self, claim: Claim) -> list[ClaimedRow]:
+    def claim(self, claim: Claim) -> Future[list[ClaimedRow]]:
         key = claim.lease_seconds, claim.queues
-        return self._merger.run(self._claim, claim, key=key, weight=claim.limit)
+        return self._merger.submit(self._claim, claim, key=key, weight=claim.limit)
 
-    def complete(self, worker_id: str, reports: Sequence[Report]) -> list[str]:
+    def complete(self, worker_id: str, reports: Sequence[Report]) -> Future[list[str]]:
         """One outcome each: succeeded, retrying, failed, duplicate, stale or unknown."""
         weight = max(len(reports), sum(len(report.result or "") for report in reports) // 1024)
-        return self._merger.run(self._complete, (worker_id, reports), weight=weight)
+        return self._merger.submit(self._complete, (worker_id, reports), weight=weight)
 
     def _claim(self, claims: Sequence[Claim]) -> list[list[ClaimedRow]]:
         """Of claims that differ in worker and limit only."""

@@ -36,16 +36,19 @@ class Recorder:
         return [f"done {item}" for item in items]
 
 
+def run(merger: Merger, call: Recorder, item: Any, **options: Any) -> Any:
+    return merger.submit(call, item, **options).result(15)
+
+
 def run_all(merger: Merger, call: Recorder, items: Sequence[Any]) -> list[Future[Any]]:
-    """Each in a thread of its own, one after the other, then so many that the round is full and departs."""
-    begun: list[Future[Any]] = []
-    with ThreadPoolExecutor(len(items) + 2) as threads:
-        for item in items:
-            begun.append(threads.submit(merger.run, call, item))
-            wait_until(lambda: waiting_in(merger) == len(begun), "it has joined")
+    """The first opens a round in a thread of its own; the others join, until it is full and departs."""
+    with ThreadPoolExecutor(1) as thread:
+        leader = thread.submit(merger.submit, call, items[0])
+        wait_until(lambda: waiting_in(merger) == 1, "it has opened a round")
+        others = [merger.submit(call, item) for item in items[1:]]
         for _ in range(FULL // ALONE):
-            threads.submit(merger.run, call, "filler", weight=ALONE)
-    return begun
+            merger.submit(call, "filler", weight=ALONE)
+        return [leader.result(15), *others]
 
 
 def waiting_in(merger: Merger) -> int:
@@ -58,7 +61,7 @@ def busy(gap_seconds: float = LONG) -> Iterator[Merger]:
     merger, other = Merger(20, gap_seconds, LONG), Recorder()
     other.gate.clear()
     with ThreadPoolExecutor(1) as thread:
-        inside = thread.submit(merger.run, other, "other")
+        inside = thread.submit(run, merger, other, "other")
         wait_until(lambda: other.rounds, "it is under way")
         yield merger
         other.gate.set()
@@ -68,7 +71,7 @@ def busy(gap_seconds: float = LONG) -> Iterator[Merger]:
 def test_a_caller_who_is_the_only_one_goes_at_once_and_alone() -> None:
     call = Recorder()
     merger = Merger(1, LONG, LONG)
-    assert [merger.run(call, item) for item in "ab"] == ["done a", "done b"]
+    assert [run(merger, call, item) for item in "ab"] == ["done a", "done b"]
     assert call.rounds == [["a"], ["b"]]
 
 
@@ -86,14 +89,14 @@ def test_who_had_company_expects_it_again_until_nobody_comes() -> None:
         run_all(merger, call, ["a"])
     assert call in merger._had_company
     merger._gap_seconds = 0.01
-    assert merger.run(call, "b") == "done b"
+    assert run(merger, call, "b") == "done b"
     assert call not in merger._had_company
 
 
 def test_a_round_departs_without_company_when_nobody_comes() -> None:
     call = Recorder()
     with busy(gap_seconds=0.01) as merger:
-        assert [merger.run(call, item) for item in "ab"] == ["done a", "done b"]
+        assert [run(merger, call, item) for item in "ab"] == ["done a", "done b"]
     assert call.rounds == [["a"], ["b"]]
 
 
@@ -101,7 +104,7 @@ def test_a_round_departs_when_it_has_gathered_long_enough_however_many_come() ->
     call = Recorder()
     with busy() as merger, ThreadPoolExecutor(2) as threads:
         merger._longest_seconds = 0.01
-        found = [threads.submit(merger.run, call, item) for item in "ab"]
+        found = [threads.submit(run, merger, call, item) for item in "ab"]
         assert [one.result(15) for one in found] == ["done a", "done b"]
 
 
@@ -109,9 +112,9 @@ def test_a_round_that_is_held_up_holds_up_nobody_else() -> None:
     call = Recorder()
     call.gate.clear()
     with busy(gap_seconds=0.0) as merger, ThreadPoolExecutor(2) as threads:
-        held = threads.submit(merger.run, call, "a")
+        held = threads.submit(run, merger, call, "a")
         wait_until(lambda: call.rounds, "the first round has departed")
-        other = threads.submit(merger.run, call, "b")
+        other = threads.submit(run, merger, call, "b")
         wait_until(lambda: len(call.rounds) == 2, "the second one too")
         call.gate.set()
         assert (held.result(15), other.result(15)) == ("done a", "done b")
@@ -121,19 +124,43 @@ def test_different_keys_and_different_calls_never_share() -> None:
     call, other = Recorder(), Recorder()
     with busy(gap_seconds=0.05) as merger, ThreadPoolExecutor(3) as threads:
         made = [
-            threads.submit(merger.run, call, "a", key=1),
-            threads.submit(merger.run, call, "b", key=2),
-            threads.submit(merger.run, other, "c", key=1),
+            threads.submit(run, merger, call, "a", key=1),
+            threads.submit(run, merger, call, "b", key=2),
+            threads.submit(run, merger, other, "c", key=1),
         ]
         assert [one.result(15) for one in made] == ["done a", "done b", "done c"]
     assert sorted(call.rounds) == [["a"], ["b"]]
     assert other.rounds == [["c"]]
 
 
+def test_only_who_opens_a_round_waits_and_answers_for_all_in_it() -> None:
+    call, answering = Recorder(), []
+    with busy() as merger, ThreadPoolExecutor(1) as thread:
+        leader = thread.submit(lambda: (merger.submit(call, "a"), threading.get_ident())[1])
+        wait_until(lambda: waiting_in(merger) == 1, "it has opened a round")
+        follower = merger.submit(call, "b")
+        follower.add_done_callback(lambda _: answering.append(threading.get_ident()))
+        assert not follower.done()
+        for filler in FILLERS:
+            merger.submit(call, filler, weight=ALONE)
+        assert answering == [leader.result(15)]
+    assert follower.result() == "done b"
+
+
+def test_a_callback_that_fails_costs_the_others_nothing() -> None:
+    call = Recorder()
+    with busy(gap_seconds=0.2) as merger, ThreadPoolExecutor(1) as thread:
+        leader = thread.submit(run, merger, call, "a")
+        wait_until(lambda: waiting_in(merger) == 1, "it has opened a round")
+        broken, sound = merger.submit(call, "b"), merger.submit(call, "c")
+        broken.add_done_callback(lambda _: 1 // 0)
+        assert (leader.result(15), sound.result(15)) == ("done a", "done c")
+
+
 def test_a_large_call_goes_alone() -> None:
     call = Recorder()
     with busy() as merger:
-        assert merger.run(call, "large", weight=ALONE + 1) == "done large"
+        assert run(merger, call, "large", weight=ALONE + 1) == "done large"
     assert call.rounds == [["large"]]
 
 
@@ -162,5 +189,5 @@ def test_beyond_the_callers_there_is_room_for_it_sheds_at_once() -> None:
     with busy() as merger:
         merger._most_callers = 1
         with pytest.raises(PoolExhausted):
-            merger.run(call, "a")
-    assert merger.run(call, "b") == "done b"
+            merger.submit(call, "a")
+    assert run(merger, call, "b") == "done b"

@@ -1,0 +1,56 @@
+"""One client of the API's server: what it sent and nobody has read yet, and what it has not taken yet."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+
+from gunicorn.http.body import LengthReader  # type: ignore[import-untyped]
+from gunicorn.workers.gthread import TConn  # type: ignore[import-untyped]
+
+# How long the rest of a body that nobody read is thrown away, before the connection is closed instead.
+DRAIN_SECONDS = 5.0
+
+
+class Connection(TConn):  # type: ignore[misc]
+    """`unsent`: what is left of an answer. `keep`: whether the client may ask again after it."""
+
+    unsent: bytes | memoryview = b""
+    keep = True
+
+    def send(self, answer: bytes) -> None:
+        """As much as the client takes at once; nobody waits until it takes the rest."""
+        self.unsent = answer
+        self.send_more()
+
+    def send_more(self) -> None:
+        sent = 0
+        with contextlib.suppress(BlockingIOError):
+            sent = self.sock.send(self.unsent, socket.MSG_DONTWAIT)
+        self.unsent = memoryview(self.unsent)[sent:] if sent < len(self.unsent) else b""
+
+    def give_up(self) -> None:
+        self.unsent, self.keep = b"", False
+
+    def was_read(self) -> bool:
+        """Whether nothing of the request is still to come."""
+        reader = self.parser.mesg.body.reader
+        return isinstance(reader, LengthReader) and not reader.length
+
+    def drain(self) -> bool:
+        """Throw away what nobody has read of the request. False: it is too much, or comes too slowly."""
+        return self.was_read() or bool(self.parser.finish_body(deadline=time.monotonic() + DRAIN_SECONDS))
+
+    def has_read_ahead(self) -> bool:
+        """Whether a part of the next request is here already: no socket is readable for that."""
+        return bool(self.parser.unreader.buf.getbuffer().nbytes)
+
+    def has_work(self) -> bool:
+        """Whether there is something to send, or to read."""
+        if self.unsent or (self.parser is not None and self.has_read_ahead()):
+            return True
+        look = select.poll()
+        look.register(self.sock, select.POLLIN)
+        return bool(look.poll(0))
