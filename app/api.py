@@ -55,6 +55,8 @@ class Api(Flask):
         self.views: dict[str, View] = {}
         # Routes have no host in them: what a request is called by is nginx's matter.
         self._paths = self.url_map.bind("rvq")
+        # Paths without a parameter, by method: found without asking Werkzeug.
+        self._fixed: dict[tuple[str, str], Rule] = {}
 
     def add_route(self, audience: Audience, route: Route) -> None:
         endpoint = f"{audience.name}.{route.name}"
@@ -62,6 +64,8 @@ class Api(Flask):
         self.views[endpoint] = _view(audience, route)
         methods = [route.method]
         self.add_url_rule(route.path, endpoint, methods=methods, provide_automatic_options=False)
+        if "<" not in route.path:
+            (self._fixed[route.method, route.path],) = self.url_map.iter_rules(endpoint)
 
     def wsgi_app(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answers whatever happens: nothing is raised from here."""
@@ -84,8 +88,10 @@ class Api(Flask):
 
     def _route(self, environ: Environ) -> tuple[Rule, Mapping[str, Any]]:
         """Raises Werkzeug's HTTPException when there is none."""
-        path = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")
-        return self._paths.match(path, environ["REQUEST_METHOD"], return_rule=True)
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        if rule := self._fixed.get((method, path)):
+            return rule, {}
+        return self._paths.match(path.encode("latin-1").decode(errors="replace"), method, return_rule=True)
 
     def _answer_error(self, environ: Environ, error: Exception) -> Answer:
         try:

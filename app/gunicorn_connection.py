@@ -6,9 +6,12 @@ import contextlib
 import select
 import socket
 import time
+from typing import Any
 
-from gunicorn.http.body import LengthReader  # type: ignore[import-untyped]
+from gunicorn.http.wsgi import base_environ  # type: ignore[import-untyped]
 from gunicorn.workers.gthread import TConn  # type: ignore[import-untyped]
+
+from app.gunicorn_requests import Environ, Parser, is_read
 
 # How long the rest of a body that nobody read is thrown away, before the connection is closed instead.
 DRAIN_SECONDS = 5.0
@@ -17,8 +20,29 @@ DRAIN_SECONDS = 5.0
 class Connection(TConn):  # type: ignore[misc]
     """`unsent`: what is left of an answer. `keep`: whether the client may ask again after it."""
 
+    parser: Any = None
     unsent: bytes | memoryview = b""
     keep = True
+
+    def init(self) -> None:
+        """Before the first request is read."""
+        if self.parser is None:
+            self.sock.setblocking(True)
+            self.parser = Parser(self.cfg, self.sock, self.client, self._base())
+
+    def _base(self) -> Environ:
+        (address, port), (name, own_port) = self.client[:2], self.server[:2]
+        return {
+            **base_environ(self.cfg),
+            "wsgi.multithread": True,
+            "wsgi.url_scheme": "http",
+            "REMOTE_ADDR": address,
+            "REMOTE_PORT": str(port),
+            "SCRIPT_NAME": "",
+            "SERVER_NAME": name,
+            "SERVER_PORT": str(own_port),
+            "SERVER_PROTOCOL": "HTTP/1.1",
+        }
 
     def send(self, answer: bytes) -> None:
         """As much as the client takes at once; nobody waits until it takes the rest."""
@@ -36,8 +60,7 @@ class Connection(TConn):  # type: ignore[misc]
 
     def was_read(self) -> bool:
         """Whether nothing of the request is still to come."""
-        reader = self.parser.mesg.body.reader
-        return isinstance(reader, LengthReader) and not reader.length
+        return is_read(self.parser.mesg.body)
 
     def drain(self) -> bool:
         """Throw away what nobody has read of the request. False: it is too much, or comes too slowly."""
@@ -49,7 +72,7 @@ class Connection(TConn):  # type: ignore[misc]
 
     def has_work(self) -> bool:
         """Whether there is something to send, or to read."""
-        if self.unsent or (self.parser is not None and self.has_read_ahead()):
+        if self.unsent or (self.parser and self.has_read_ahead()):
             return True
         look = select.poll()
         look.register(self.sock, select.POLLIN)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-import socket
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +17,7 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
 )
 
 from app.gunicorn_connection import Connection
+from app.gunicorn_requests import Environ, PlainRequest
 from app.gunicorn_threads import ThreadedWorker
 from app.later import LaterBody
 from app.problems import MEDIA_TYPE, MalformedRequest, Problem, TooManyHeaders, Unexpected
@@ -28,7 +28,7 @@ class Reply:
 
     __slots__ = ("_head",)
 
-    def __init__(self, _request: Any, _client: socket.socket, _config: Any) -> None:
+    def __init__(self, *_of_gunicorn: Any) -> None:
         self._head = ""
 
     def start_response(self, status: str, headers: list[tuple[str, str]], _exc_info: object = None) -> None:
@@ -47,15 +47,7 @@ class Worker(ThreadedWorker):
     """See gunicorn.conf.py for its settings."""
 
     def handle_request(self, request: Any, connection: Connection) -> bool:
-        reply, environ = wsgi.create(
-            request,
-            connection.sock,
-            connection.client,
-            connection.server,
-            self.cfg,
-            response_class=Reply,
-        )
-        environ["wsgi.multithread"] = True
+        reply, environ = self._begin(request, connection)
         body = self.wsgi(environ, reply.start_response)
 
         def answer(connection: Connection) -> bool:
@@ -69,11 +61,19 @@ class Worker(ThreadedWorker):
 
         def answer_later() -> None:
             self.guarded(connection, answer)
-            body.close()
             self.put_back(connection)
 
         body.when_ready(answer_later)
         return False
+
+    def _begin(self, request: Any, connection: Connection) -> tuple[Reply, Environ]:
+        if isinstance(request, PlainRequest):
+            return Reply(), request.environ
+        reply, environ = wsgi.create(
+            request, connection.sock, connection.client, connection.server, self.cfg, response_class=Reply
+        )
+        environ["wsgi.multithread"] = True
+        return reply, environ
 
     def handle_error(self, _req: Any, client: Any, _addr: Any, exc: BaseException) -> None:
         """Gunicorn would answer with a page of HTML that repeats what was sent."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from app.answers import Answer
+from app.merging import Place
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 class Later(Generic[T]):
     """What a handler returns: the call that is under way, and what its result is made into."""
 
-    call: Future[T]
+    call: Place[T]
     make: Callable[[T], Answer]
 
     def answer(self) -> Answer:
@@ -30,17 +30,13 @@ class LaterBody:
     To iterate is to wait. A server that knows this class leaves word with `when_ready` instead.
     """
 
-    def __init__(self, call: Future[Any], finish: Callable[[], Iterable[bytes]]) -> None:
+    def __init__(self, call: Place[Any], finish: Callable[[], Iterable[bytes]]) -> None:
         self._call = call
         self._finish = finish
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._finish())
 
-    def when_ready(self, go_on: Callable[[], None]) -> None:
-        """Call it once iterating does not wait: at once, or in the thread that ends the call."""
-        self._call.add_done_callback(lambda _: go_on())
-
-    def close(self) -> None:
-        """Let go of the call, which keeps what was left with it: nothing of a request may lie in a cycle."""
-        del self._call, self._finish
+    def when_ready(self, then: Callable[[], None]) -> None:
+        """Have it called once iterating does not wait: at once, or by whoever ends the call."""
+        self._call.when_landed(then)

@@ -4,20 +4,22 @@ Callers of the same kind gather in a round, which departs when nobody has joined
 LONGEST_SECONDS whoever comes. A caller who is the only one goes at once: a quiet system waits for nothing. A
 round that waits for a lock delays nobody but those in it: the next one departs on another connection.
 
-Whoever opens a round leads it: its thread gathers, makes the call, and answers for all. The others leave a
-future and go on, so that a round wakes one thread and not as many as it has callers.
+Whoever opens a round leads it: its thread gathers, makes the call, and does what the others have left to be
+done. They go on meanwhile, so that a round wakes one thread and not as many as it has callers.
 """
 
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from app.db_errors import DatabaseError, PoolExhausted
+
+log = logging.getLogger("rvq.api")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,25 +48,24 @@ class Merger:
         # Calls whose last round had more than one caller.
         self._had_company: set[Hashable] = set()
 
-    def submit(self, call: Call[T, R], item: T, *, key: Hashable = None, weight: int = 1) -> Future[R]:
-        """What `call` makes of `item`, which may be given others' with the same `key` too.
+    def submit(self, call: Call[T, R], item: T, *, key: Hashable = None, weight: int = 1) -> Place[R]:
+        """For what `call` makes of `item`, which may be given others' with the same `key` too.
 
-        Blocks the caller who leads: the callbacks of the whole round run in its thread. The future raises
-        what `call` raises. When `call` refuses a round, each item is tried alone, so that nobody pays for
-        another's mistake; a DatabaseError is everybody's.
+        Blocks the caller who leads until the round has landed. When `call` refuses a round, each item is
+        tried alone, so that nobody pays for another's mistake; a DatabaseError is everybody's.
         """
         if weight > ALONE:
             alone = _Round(call, key, expects_company=False)
-            future = alone.join(item, weight)
+            place = alone.join(item, weight)
             alone.land(alone.fly())
-            return future
-        led, future = self._join(call, key, item, weight)
+            return place
+        led, place = self._join(call, key, item, weight)
         if led is not None:
             self._lead(led)
-        return future
+        return place
 
-    def _join(self, call: Call[T, R], key: Hashable, item: T, weight: int) -> tuple[_Round | None, Future[R]]:
-        """The round that this caller has opened, if it has, and what will come of the item."""
+    def _join(self, call: Call[T, R], key: Hashable, item: T, weight: int) -> tuple[_Round | None, Place[R]]:
+        """The round that this caller has opened, if it has, and the place of its item."""
         with self._lock:
             if self._callers >= self._most_callers:
                 raise PoolExhausted(f"{self._callers} calls are under way or wait")
@@ -74,11 +75,11 @@ class Merger:
             joined = self._open.get((call, key))
             if joined is None:
                 joined = opened = self._open[call, key] = _Round(call, key, expects_company)
-            future = joined.join(item, weight)
+            place = joined.join(item, weight)
             if joined.weight >= FULL:
                 del self._open[call, key]
                 joined.full.set()
-            return opened, future
+            return opened, place
 
     def _lead(self, led: _Round) -> None:
         if led.expects_company:
@@ -102,6 +103,42 @@ class Merger:
                 return
 
 
+class Place(Generic[R]):
+    """A caller's place in a round."""
+
+    __slots__ = ("_number", "_round", "_then")
+
+    def __init__(self, joined: _Round, number: int) -> None:
+        self._round = joined
+        self._number = number
+        self._then: Callable[[], None] | None = None
+
+    def result(self) -> R:
+        """Waits for the round to land. Raises what the call raised."""
+        self._round.landed.wait()
+        outcome: R = self._round.outcomes[self._number]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def when_landed(self, then: Callable[[], None]) -> None:
+        """Have it called: at once if there is a result already, else by whoever leads."""
+        with self._round.lock:
+            if not self._round.landed.is_set():
+                self._then = then
+                return
+        then()
+
+    def go_on(self) -> None:
+        """Raises nothing: others in the round are waiting."""
+        then, self._then = self._then, None
+        try:
+            if then is not None:
+                then()
+        except Exception:
+            log.exception("what was left to be done after a round failed")
+
+
 class _Round:
     def __init__(
         self, call: Callable[[list[Any]], Sequence[Any]], key: Hashable, expects_company: bool
@@ -113,15 +150,18 @@ class _Round:
         self.items: list[Any] = []
         self.weight = 0
         self.full = threading.Event()
-        self._futures: list[Future[Any]] = []
+        self.lock = threading.Lock()
+        self.landed = threading.Event()
+        self.outcomes: Sequence[Any] = ()
+        self._places: list[Place[Any]] = []
 
-    def join(self, item: Any, weight: int) -> Future[Any]:
+    def join(self, item: Any, weight: int) -> Place[Any]:
         self.joined_at = time.monotonic()
         self.items.append(item)
         self.weight += weight
-        future: Future[Any] = Future()
-        self._futures.append(future)
-        return future
+        place: Place[Any] = Place(self, len(self._places))
+        self._places.append(place)
+        return place
 
     def fly(self) -> Sequence[Any]:
         """A result for each item, or the exception that comes instead."""
@@ -133,11 +173,12 @@ class _Round:
             return [error] if len(self.items) == 1 else [self._alone(item) for item in self.items]
 
     def land(self, outcomes: Sequence[Any]) -> None:
-        for future, outcome in zip(self._futures, outcomes, strict=True):
-            if isinstance(outcome, Exception):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+        """Everybody has a result from here on; what was left to be done then is done one after the other."""
+        with self.lock:
+            self.outcomes = outcomes
+            self.landed.set()
+        for place in self._places:
+            place.go_on()
 
     def _alone(self, item: Any) -> Any:
         try:

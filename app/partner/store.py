@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from psycopg2.errors import CheckViolation
 from app import metrics
 from app.db import Pool
 from app.ids import HIGHEST
-from app.merging import Merger
+from app.merging import Merger, Place
 from app.task_views import TaskRow
 
 # No JSON has this byte: it stands between payloads, which is cheaper to parse than an array.
@@ -98,7 +97,7 @@ class Store:
         self._pool = pool
         self._merger = merger
 
-    def create_task(self, new: NewTask) -> Future[Created]:
+    def create_task(self, new: NewTask) -> Place[Created]:
         weight = max(len(new.max_attempts), len(new.payloads) // 1024)
         return self._merger.submit(self._create_tasks, new, weight=weight)
 

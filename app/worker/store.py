@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from app import metrics
 from app.db import Pool
-from app.merging import Merger
+from app.merging import Merger, Place
 
 # Stand for "the next one" and "none" in joined results and errors; no JSON has these bytes.
 SEPARATOR, NONE = "\x1e", "\x1f"
@@ -71,11 +70,11 @@ class Store:
         self._pool = pool
         self._merger = merger
 
-    def claim(self, claim: Claim) -> Future[list[ClaimedRow]]:
+    def claim(self, claim: Claim) -> Place[list[ClaimedRow]]:
         key = claim.lease_seconds, claim.queues
         return self._merger.submit(self._claim, claim, key=key, weight=claim.limit)
 
-    def complete(self, worker_id: str, reports: Sequence[Report]) -> Future[list[str]]:
+    def complete(self, worker_id: str, reports: Sequence[Report]) -> Place[list[str]]:
         """One outcome each: succeeded, retrying, failed, duplicate, stale or unknown."""
         weight = max(len(reports), sum(len(report.result or "") for report in reports) // 1024)
         return self._merger.submit(self._complete, (worker_id, reports), weight=weight)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import pytest
 
 from app.db_errors import PoolExhausted, StatementTimeout
-from app.merging import ALONE, FULL, Merger
+from app.merging import ALONE, FULL, Merger, Place
 from tests.support.concurrency import wait_until
 
 LONG = 60.0  # seconds that a round gathers: no test waits for it
@@ -37,10 +37,10 @@ class Recorder:
 
 
 def run(merger: Merger, call: Recorder, item: Any, **options: Any) -> Any:
-    return merger.submit(call, item, **options).result(15)
+    return merger.submit(call, item, **options).result()
 
 
-def run_all(merger: Merger, call: Recorder, items: Sequence[Any]) -> list[Future[Any]]:
+def run_all(merger: Merger, call: Recorder, items: Sequence[Any]) -> list[Place[Any]]:
     """The first opens a round in a thread of its own; the others join, until it is full and departs."""
     with ThreadPoolExecutor(1) as thread:
         leader = thread.submit(merger.submit, call, items[0])
@@ -49,6 +49,12 @@ def run_all(merger: Merger, call: Recorder, items: Sequence[Any]) -> list[Future
         for _ in range(FULL // ALONE):
             merger.submit(call, "filler", weight=ALONE)
         return [leader.result(15), *others]
+
+
+def exception_of(place: Place[Any]) -> BaseException:
+    with pytest.raises(Exception) as caught:
+        place.result()
+    return caught.value
 
 
 def waiting_in(merger: Merger) -> int:
@@ -139,22 +145,22 @@ def test_only_who_opens_a_round_waits_and_answers_for_all_in_it() -> None:
         leader = thread.submit(lambda: (merger.submit(call, "a"), threading.get_ident())[1])
         wait_until(lambda: waiting_in(merger) == 1, "it has opened a round")
         follower = merger.submit(call, "b")
-        follower.add_done_callback(lambda _: answering.append(threading.get_ident()))
-        assert not follower.done()
+        follower.when_landed(lambda: answering.append(threading.get_ident()))
+        assert answering == []
         for filler in FILLERS:
             merger.submit(call, filler, weight=ALONE)
         assert answering == [leader.result(15)]
     assert follower.result() == "done b"
 
 
-def test_a_callback_that_fails_costs_the_others_nothing() -> None:
+def test_what_was_left_to_be_done_and_fails_costs_the_others_nothing() -> None:
     call = Recorder()
     with busy(gap_seconds=0.2) as merger, ThreadPoolExecutor(1) as thread:
         leader = thread.submit(run, merger, call, "a")
         wait_until(lambda: waiting_in(merger) == 1, "it has opened a round")
         broken, sound = merger.submit(call, "b"), merger.submit(call, "c")
-        broken.add_done_callback(lambda _: 1 // 0)
-        assert (leader.result(15), sound.result(15)) == ("done a", "done c")
+        broken.when_landed(lambda: cast(None, 1 // 0))
+        assert (leader.result(15), sound.result()) == ("done a", "done c")
 
 
 def test_a_large_call_goes_alone() -> None:
@@ -178,7 +184,7 @@ def test_what_befalls_the_database_befalls_all_of_a_round_and_nothing_is_tried_a
     call = Recorder()
     with busy() as merger:
         found = run_all(merger, call, ["a", "timeout"])
-    errors = [one.exception() for one in found]
+    errors = [exception_of(one) for one in found]
     assert [type(error) for error in errors] == [StatementTimeout] * 2
     assert errors[0] is not errors[1]
     assert len(call.rounds) == 1
