@@ -28,9 +28,10 @@ class Connection(TConn):  # type: ignore[misc]
         """Before the first request is read."""
         if self.parser is None:
             self.sock.setblocking(True)
-            self.parser = Parser(self.cfg, self.sock, self.client, self._base())
+            self.parser = Parser(self.cfg, self.sock, self.client, self.base())
 
-    def _base(self) -> Environ:
+    def base(self) -> Environ:
+        """What all environs of this connection have in common."""
         (address, port), (name, own_port) = self.client[:2], self.server[:2]
         return {
             **base_environ(self.cfg),

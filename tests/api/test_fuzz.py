@@ -119,6 +119,7 @@ def test_any_path(api: Caller, path: str, method: str) -> None:
         answer = client.open(
             prefix + path.replace("?", "").replace("#", ""),
             method=method,
+            base_url="http://rvq",  # else what stands behind "//" is taken for a host
             headers={"Authorization": f"Bearer {TOKENS['admin' if 'admin' in prefix else 'partner']}"},
         )
         assert answer.status_code < 500
