@@ -435,7 +435,11 @@ BEGIN
         FOREACH v_table IN ARRAY ARRAY['tasks', 'sub_tasks', 'outcomes', 'events', 'delivery_attempts'] LOOP
             v_partition := v_table || '_' || v_day;
             CONTINUE WHEN to_regclass('rvq.' || v_partition) IS NOT NULL;
-            EXECUTE format('CREATE TABLE rvq.%I (LIKE rvq.%I INCLUDING ALL)', v_partition, v_table);
+            EXECUTE format('CREATE TABLE rvq.%I (LIKE rvq.%I INCLUDING ALL)'
+                           ' WITH (autovacuum_analyze_scale_factor = 1, autovacuum_analyze_threshold = 10000)', v_partition, v_table);
+            EXECUTE (SELECT format('ALTER TABLE rvq.%I ', v_partition) || string_agg(format('ALTER %I SET STATISTICS 0', a.attname), ', ')
+                       FROM pg_attribute AS a
+                      WHERE a.attrelid = format('rvq.%I', v_partition)::regclass AND a.attlen = -1 AND a.attnum > 0);
             EXECUTE format('ALTER TABLE rvq.%I ATTACH PARTITION rvq.%I FOR VALUES FROM (%s) TO (%s)',
                            v_table, v_partition, v_day::bigint << 48, (v_day + 1)::bigint << 48);
             EXECUTE format('COMMENT ON TABLE rvq.%I IS %L', v_partition,

@@ -112,6 +112,21 @@ def test_making_partitions_waits_for_no_reader_and_no_writer(
     busy.connection.commit()
 
 
+def test_no_statistics_are_gathered_of_what_partners_and_workers_sent(rvq: Calls) -> None:
+    rvq.create(1, webhook=URL)
+    rvq.succeed(*rvq.claim(1))
+    rvq.settle(*rvq.claim_deliveries())
+    day = today(rvq)
+    for table in FACTS:
+        rvq.rows(f"ANALYZE rvq.{table}_{day}")
+    analysed = rvq.rows(
+        "SELECT tablename, attname FROM pg_stats WHERE schemaname = 'rvq' AND tablename ~ ('_' || %s || '$')",
+        (day,),
+    )
+    assert {table for table, _ in analysed} == {f"{table}_{day}" for table in FACTS}
+    assert not {column for _, column in analysed} & {"payload", "result", "error", "body", "metadata", "answer"}
+
+
 def test_partitions_have_every_index_and_a_comment(rvq: Calls) -> None:
     day = today(rvq)
     for table in FACTS:
