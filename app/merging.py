@@ -177,7 +177,8 @@ class _Round:
         with self.lock:
             self.outcomes = outcomes
             self.landed.set()
-        for place in self._places:
+        places, self._places = self._places, []  # a place knows its round: nothing may lie in a circle
+        for place in places:
             place.go_on()
 
     def _alone(self, item: Any) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
@@ -197,3 +199,21 @@ def test_beyond_the_callers_there_is_room_for_it_sheds_at_once() -> None:
         with pytest.raises(PoolExhausted):
             merger.submit(call, "a")
     assert run(merger, call, "b") == "done b"
+
+
+def test_what_a_round_carried_is_free_at_once_without_the_collector() -> None:
+    call = Recorder()
+    gc.disable()
+    try:
+        with busy() as merger:
+            found = run_all(merger, call, [Payload(), Payload()])
+        carried = [weakref.ref(item) for item in call.rounds[0][:2]]
+        call.rounds.clear()
+        del found
+        assert [one() for one in carried] == [None, None]
+    finally:
+        gc.enable()
+
+
+class Payload:
+    """Something that can be watched."""
