@@ -1,8 +1,10 @@
 """Small calls that come close together share one statement: one transaction, one commit, one start of plans.
 
-Callers of the same kind gather in a round, which departs when nobody has joined it for GAP_SECONDS, and after
-LONGEST_SECONDS whoever comes. A caller who is the only one goes at once: a quiet system waits for nothing. A
-round that waits for a lock delays nobody but those in it: the next one departs on another connection.
+Callers of the same kind gather in a round, which departs when nobody has joined it for clearly longer than is
+usual, and after LONGEST_SECONDS whoever comes. So a steady stream makes large rounds, and those that come at
+once, as workers do that were answered at once, are not kept waiting when all are there. A caller who is the
+only one goes at once: a quiet system waits for nothing. A round that waits for a lock delays nobody but those
+in it: the next one departs on another connection.
 
 Whoever opens a round leads it: its thread gathers, makes the call, and does what the others have left to be
 done. They go on meanwhile, so that a round wakes one thread and not as many as it has callers.
@@ -14,9 +16,11 @@ import copy
 import logging
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
+from app.arrivals import Arrivals
 from app.db_errors import DatabaseError, PoolExhausted
 
 log = logging.getLogger("rvq.api")
@@ -25,7 +29,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 Call = Callable[[list[T]], Sequence[R]]
 
-GAP_SECONDS, LONGEST_SECONDS = 0.005, 0.02
+LONGEST_SECONDS = 0.03
+# Bounds of what is "clearly longer than usual".
+SHORTEST_GAP, LONGEST_GAP = 0.003, 0.01
 # In sub_tasks, or KiB: a call over the first goes alone, a round departs when it has reached the second.
 ALONE, FULL = 100, 200
 
@@ -36,15 +42,15 @@ class Merger:
     def __init__(
         self,
         most_callers: int,
-        gap_seconds: float = GAP_SECONDS,
+        gaps: tuple[float, float] = (SHORTEST_GAP, LONGEST_GAP),
         longest_seconds: float = LONGEST_SECONDS,
     ) -> None:
         self._most_callers = most_callers
-        self._gap_seconds = gap_seconds
         self._longest_seconds = longest_seconds
         self._lock = threading.Lock()
         self._callers = 0
         self._open: dict[Hashable, _Round] = {}
+        self._arrivals: dict[Hashable, Arrivals] = defaultdict(lambda: Arrivals(*gaps))
         # Calls whose last round had more than one caller.
         self._had_company: set[Hashable] = set()
 
@@ -56,7 +62,7 @@ class Merger:
         """
         if weight > ALONE:
             alone = _Round(call, key, expects_company=False)
-            place = alone.join(item, weight)
+            place = alone.join(item, weight, time.monotonic())
             alone.land(alone.fly())
             return place
         led, place = self._join(call, key, item, weight)
@@ -71,11 +77,13 @@ class Merger:
                 raise PoolExhausted(f"{self._callers} calls are under way or wait")
             expects_company = self._callers > 0 or call in self._had_company
             self._callers += 1
+            now = time.monotonic()
+            self._arrivals[call].note(now)
             opened = None
             joined = self._open.get((call, key))
             if joined is None:
                 joined = opened = self._open[call, key] = _Round(call, key, expects_company)
-            place = joined.join(item, weight)
+            place = joined.join(item, weight, now)
             if joined.weight >= FULL:
                 del self._open[call, key]
                 joined.full.set()
@@ -98,7 +106,8 @@ class Merger:
 
     def _gather(self, led: _Round) -> None:
         latest = led.joined_at + self._longest_seconds
-        while (rest := min(latest, led.joined_at + self._gap_seconds) - time.monotonic()) > 0:
+        arrivals = self._arrivals[led.call]
+        while (rest := min(latest, led.joined_at + arrivals.patience) - time.monotonic()) > 0:
             if led.full.wait(rest):
                 return
 
@@ -155,8 +164,8 @@ class _Round:
         self.outcomes: Sequence[Any] = ()
         self._places: list[Place[Any]] = []
 
-    def join(self, item: Any, weight: int) -> Place[Any]:
-        self.joined_at = time.monotonic()
+    def join(self, item: Any, weight: int, now: float) -> Place[Any]:
+        self.joined_at = now
         self.items.append(item)
         self.weight += weight
         place: Place[Any] = Place(self, len(self._places))

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from app.arrivals import Arrivals
 from app.db_errors import PoolExhausted, StatementTimeout
 from app.merging import ALONE, FULL, Merger, Place
 from tests.support.concurrency import wait_until
@@ -66,7 +67,7 @@ def waiting_in(merger: Merger) -> int:
 @contextlib.contextmanager
 def busy(gap_seconds: float = LONG) -> Iterator[Merger]:
     """A merger with somebody inside, so that whoever comes next waits for company."""
-    merger, other = Merger(20, gap_seconds, LONG), Recorder()
+    merger, other = Merger(20, (gap_seconds, gap_seconds), LONG), Recorder()
     other.gate.clear()
     with ThreadPoolExecutor(1) as thread:
         inside = thread.submit(run, merger, other, "other")
@@ -78,7 +79,7 @@ def busy(gap_seconds: float = LONG) -> Iterator[Merger]:
 
 def test_a_caller_who_is_the_only_one_goes_at_once_and_alone() -> None:
     call = Recorder()
-    merger = Merger(1, LONG, LONG)
+    merger = Merger(1, (LONG, LONG), LONG)
     assert [run(merger, call, item) for item in "ab"] == ["done a", "done b"]
     assert call.rounds == [["a"], ["b"]]
 
@@ -96,7 +97,7 @@ def test_who_had_company_expects_it_again_until_nobody_comes() -> None:
     with busy() as merger:
         run_all(merger, call, ["a"])
     assert call in merger._had_company
-    merger._gap_seconds = 0.01
+    merger._arrivals[call] = Arrivals(0.01, 0.01)
     assert run(merger, call, "b") == "done b"
     assert call not in merger._had_company
 
