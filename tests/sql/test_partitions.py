@@ -124,7 +124,14 @@ def test_no_statistics_are_gathered_of_what_partners_and_workers_sent(rvq: Calls
         (day,),
     )
     assert {table for table, _ in analysed} == {f"{table}_{day}" for table in FACTS}
-    assert not {column for _, column in analysed} & {"payload", "result", "error", "body", "metadata", "answer"}
+    assert not {column for _, column in analysed} & {
+        "payload",
+        "result",
+        "error",
+        "body",
+        "metadata",
+        "answer",
+    }
 
 
 def test_partitions_have_every_index_and_a_comment(rvq: Calls) -> None:
