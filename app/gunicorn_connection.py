@@ -32,16 +32,19 @@ class Connection(TConn):  # type: ignore[misc]
 
     def base(self) -> Environ:
         """What all environs of this connection have in common."""
-        (address, port), (name, own_port) = self.client[:2], self.server[:2]
+        # Of a Unix socket there is a path (its own), and nothing (the client's).
+        remote, own = (
+            place if isinstance(place, tuple) else (place, "") for place in (self.client, self.server)
+        )
         return {
             **base_environ(self.cfg),
             "wsgi.multithread": True,
             "wsgi.url_scheme": "http",
-            "REMOTE_ADDR": address,
-            "REMOTE_PORT": str(port),
+            "REMOTE_ADDR": remote[0],
+            "REMOTE_PORT": str(remote[1]),
             "SCRIPT_NAME": "",
-            "SERVER_NAME": name,
-            "SERVER_PORT": str(own_port),
+            "SERVER_NAME": own[0],
+            "SERVER_PORT": str(own[1]),
             "SERVER_PROTOCOL": "HTTP/1.1",
         }
 

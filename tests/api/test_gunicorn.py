@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,20 @@ def test_each_process_keeps_to_a_core_of_its_own_and_its_threads_take_turns(guni
 def test_the_budget_is_a_setting(gunicorn: Start, database: Database) -> None:
     gunicorn(APP_DB_POOL="6", APP_PROCESSES="3")
     wait_until(lambda: len(backends(database)) == 6, "6 connections are open")
+
+
+def test_it_listens_on_a_unix_socket_too(gunicorn: Start, tmp_path: Path) -> None:
+    path = tmp_path / "rvq.sock"
+    gunicorn(wait=False, APP_BIND=f"unix:{path}", APP_DB_POOL="2", APP_PROCESSES="1")
+    wait_until(path.exists, "it listens", 60)
+    head = f"POST /v1/tasks HTTP/1.1\r\nHost: rvq\r\nAuthorization: Bearer {PARTNER}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(TASK)}\r\n\r\n"
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(60)
+        client.connect(str(path))
+        for _ in range(2):
+            client.sendall(head.encode() + TASK)
+            assert client.recv(65536).startswith(b"HTTP/1.1 201 ")
 
 
 def test_it_works_with_only_a_database_and_a_token(gunicorn: Start) -> None:
