@@ -11,7 +11,8 @@ from typing import Any
 from gunicorn.http.wsgi import base_environ  # type: ignore[import-untyped]
 from gunicorn.workers.gthread import TConn  # type: ignore[import-untyped]
 
-from app.gunicorn_requests import Environ, Parser, is_read
+from app.gunicorn_requests import Parser, is_read
+from app.incoming import Environ
 
 # How long the rest of a body that nobody read is thrown away, before the connection is closed instead.
 DRAIN_SECONDS = 5.0

@@ -17,7 +17,7 @@ import gunicorn_h1c  # type: ignore[import-untyped]
 from gunicorn.http.body import Body, LengthReader  # type: ignore[import-untyped]
 from gunicorn.http.parser import RequestParser  # type: ignore[import-untyped]
 
-Environ = dict[str, Any]
+from app.incoming import Environ
 
 # What changes how a request is read or answered, besides what Gunicorn takes from a proxy.
 _JUDGED = ("Expect", "HTTP2-Settings", "Transfer-Encoding", "Upgrade")

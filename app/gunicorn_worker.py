@@ -17,8 +17,9 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
 )
 
 from app.gunicorn_connection import Connection
-from app.gunicorn_requests import Environ, PlainRequest
+from app.gunicorn_requests import PlainRequest
 from app.gunicorn_threads import ThreadedWorker
+from app.incoming import Environ
 from app.later import LaterBody
 from app.problems import MEDIA_TYPE, MalformedRequest, Problem, TooManyHeaders, Unexpected
 
