@@ -54,7 +54,7 @@ BEGIN
         SELECT array_agg(c::rvq.due_deliveries ORDER BY c.id), array_agg(c.id ORDER BY c.id) INTO v_claimed, v_ids FROM claimed AS c;
     END IF;
     IF cardinality(v_ids) > 0 THEN
-        v_bodies := rvq.texts_of('events', 'body', v_ids);
+        v_bodies := rvq.bodies_of(v_ids);
         RETURN QUERY
         SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, v_bodies[c.ordinality], c.lease_token,
                extract(epoch FROM c.claimed_at - c.due_at)::float8

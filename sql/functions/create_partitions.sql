@@ -29,6 +29,9 @@ BEGIN
             v_created := v_created + 1;
         END LOOP;
     END LOOP;
+    IF v_created > 0 THEN
+        PERFORM rvq.write_readers();
+    END IF;
     RETURN v_created;
 END $$;
 COMMENT ON FUNCTION rvq.create_partitions(integer) IS 'Make the partitions of today and the days ahead that are missing; returns how many.';

@@ -1,25 +1,32 @@
--- Locks queued sub_tasks of one lane of a queue: those queued again, or those queued for the first time, from the floor on.
--- SKIP LOCKED is not "never waits": a row that was changed while we looked at it, by a transaction that has just ended, is
--- followed to its newest version, and whoever holds that is waited for. One scan goes in the lock order, so this can't be
--- part of a deadlock as long as the caller holds no sub_task yet.
--- Locks: sub_tasks by (queued_at, id), with SKIP LOCKED.
--- Callers: rvq.claim_sub_tasks, rvq.take_more_queued
-CREATE OR REPLACE FUNCTION rvq.take_queued(p_queue text, p_again boolean, p_limit integer) RETURNS bigint[]
+-- A queue's oldest first: those queued again, which are the older ones, then those queued for the first time. Mostly nothing
+-- is queued again, and one statement finds that out and takes.
+-- p_holds: the caller holds sub_tasks already, and must not wait.
+-- Locks: sub_tasks with SKIP LOCKED, see rvq.take_lane and rvq.take_more_of_lane.
+-- Callers: rvq.claim_sub_tasks
+CREATE OR REPLACE FUNCTION rvq.take_queued(p_queue text, p_limit integer, p_holds boolean) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 AS $$
+DECLARE
+    v_taken bigint[] := '{}';
 BEGIN
-    IF p_again THEN
-        RETURN ARRAY(
-            SELECT s.id FROM rvq.open_sub_tasks AS s
-             WHERE s.status = 'queued' AND s.again AND s.queue = p_queue
-               AND NOT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = p_queue), false)
-             ORDER BY s.queued_at, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    IF NOT p_holds THEN
+        v_taken := rvq.take_lane(p_queue, NULL, p_limit);
+        IF cardinality(v_taken) > 0 THEN
+            RETURN v_taken;
+        END IF;
     END IF;
-    RETURN ARRAY(
-        SELECT s.id FROM rvq.open_sub_tasks AS s
-         WHERE s.status = 'queued' AND NOT s.again AND s.queue = p_queue
-           AND s.queued_at >= coalesce((SELECT CASE WHEN q.paused THEN 'infinity' ELSE q.claim_floor END
-                                          FROM rvq.queues AS q WHERE q.queue = p_queue), '-infinity')
-         ORDER BY s.queued_at, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    IF EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'queued' AND s.again AND s.queue = p_queue) THEN
+        IF p_holds THEN
+            v_taken := rvq.take_more_of_lane(p_queue, true, p_limit);
+        ELSE
+            v_taken := rvq.take_lane(p_queue, true, p_limit);
+        END IF;
+    ELSIF NOT p_holds THEN
+        RETURN v_taken;
+    END IF;
+    IF cardinality(v_taken) < p_limit THEN
+        v_taken := v_taken || rvq.take_more_of_lane(p_queue, false, p_limit - cardinality(v_taken));
+    END IF;
+    RETURN v_taken;
 END $$;
-COMMENT ON FUNCTION rvq.take_queued(text, boolean, integer) IS 'Lock the oldest queued sub_tasks of one lane that nobody holds; their ids.';
+COMMENT ON FUNCTION rvq.take_queued(text, integer, boolean) IS 'Lock the oldest queued sub_tasks of a queue that nobody holds; their ids.';
