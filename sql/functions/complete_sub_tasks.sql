@@ -30,24 +30,22 @@ BEGIN
         PERFORM rvq.lock_sub_tasks(p_ids);
     END IF;
     v_now := rvq.clock();
-    WITH report AS (
-        SELECT * FROM unnest(p_worker_ids, p_ids, p_lease_tokens, p_succeeded, p_results, p_errors, p_retryable)
-            WITH ORDINALITY AS r(worker_id, id, lease_token, succeeded, result, error, retryable, position)),
-    ended AS (
-        DELETE FROM rvq.open_sub_tasks AS s USING report AS r
+    WITH ended AS (
+        DELETE FROM rvq.open_sub_tasks AS s USING unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS r(id, lease_token, position)
          WHERE s.id = r.id AND s.lease_token = r.lease_token
-           AND (r.succeeded OR NOT r.retryable OR s.attempt >= s.max_attempts)
-        RETURNING r.position, s.id, s.lease_token, s.attempt, s.queue, s.status AS was, r.worker_id, r.result, r.error,
-                  CASE WHEN r.succeeded THEN 'succeeded' ELSE 'failed' END::rvq.outcome_status AS status),
+           AND (p_succeeded[r.position] OR NOT p_retryable[r.position] OR s.attempt >= s.max_attempts)
+        RETURNING r.position, s.id, s.lease_token, s.attempt, s.queue, s.status AS was,
+                  CASE WHEN p_succeeded[r.position] THEN 'succeeded' ELSE 'failed' END::rvq.outcome_status AS status),
     fact AS (
         INSERT INTO rvq.outcomes (id, lease_token, ended_at, attempt, status, worker_id, result, error)
-        SELECT e.id, e.lease_token, v_now, e.attempt, e.status, e.worker_id, e.result, e.error FROM ended AS e),
+        SELECT e.id, e.lease_token, v_now, e.attempt, e.status, p_worker_ids[e.position], p_results[e.position], p_errors[e.position]
+          FROM ended AS e),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed, succeeded, failed)
-        SELECT e.queue, nullif(-count(*) FILTER (WHERE e.was = 'scheduled'), 0), nullif(-count(*) FILTER (WHERE e.was = 'queued'), 0),
-               nullif(-count(*) FILTER (WHERE e.was = 'claimed'), 0), nullif(count(*) FILTER (WHERE e.status = 'succeeded'), 0),
-               nullif(count(*) FILTER (WHERE e.status = 'failed'), 0)
-          FROM ended AS e GROUP BY e.queue)
+        SELECT e.queue, CASE WHEN e.was = 'scheduled' THEN -count(*) END, CASE WHEN e.was = 'queued' THEN -count(*) END,
+               CASE WHEN e.was = 'claimed' THEN -count(*) END, CASE WHEN e.status = 'succeeded' THEN count(*) END,
+               CASE WHEN e.status = 'failed' THEN count(*) END
+          FROM ended AS e GROUP BY e.queue, e.was, e.status)
     SELECT array_agg(e.position), array_agg(rvq.task_of(e.id)), array_agg(e.status)
       INTO v_positions, v_task_ids, v_statuses FROM ended AS e;
     IF false = ANY (p_succeeded) THEN

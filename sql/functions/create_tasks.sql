@@ -18,65 +18,69 @@ SET jit = off
 AS $$
 DECLARE
     v_now timestamptz;
-    v_total integer;
+    v_place integer;
+    v_refused boolean;
+    v_ahead text[];
     v_starts integer[] := '{0}';
-    v_ids bigint[];
-    v_created boolean[];
-    v_scheduled boolean[];
-    v_again boolean[];
+    v_ids bigint[] := '{}';
     v_outcomes text[];
     v_known bigint[];
-    v_refused boolean;
-    v_created_at timestamptz[];
 BEGIN
     PERFORM rvq.enter();
     v_now := rvq.clock();
-    FOREACH v_total IN ARRAY p_totals LOOP
-        v_starts := v_starts || v_starts[cardinality(v_starts)] + v_total;
+    -- What was checked long ago says nothing: nobody does the maintenance. Ahead: a clock that was set back must not put
+    -- sub_tasks below the floor where claim starts to look.
+    SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute',
+           ARRAY(SELECT q.queue FROM rvq.queues AS q WHERE q.queue = ANY (p_queues) AND q.claim_floor > v_now)
+      INTO v_refused, v_ahead FROM rvq.admission AS a;
+    FOR v_place IN 1 .. cardinality(p_queues) LOOP
+        v_ids := v_ids || rvq.new_task_id(v_now, p_policies[v_place] <> 'all');
+        v_starts := v_starts || v_starts[v_place] + p_totals[v_place];
     END LOOP;
-    -- again: a clock that was set back must not put sub_tasks below the floor where claim starts to look.
-    SELECT array_agg(rvq.new_task_id(v_now, n.policy <> 'all')), array_agg(coalesce(n.not_before > v_now, false)),
-           array_agg(coalesce((SELECT q.claim_floor > v_now FROM rvq.queues AS q WHERE q.queue = n.queue), false))
-      INTO v_ids, v_scheduled, v_again FROM unnest(p_policies, p_not_before, p_queues) AS n(policy, not_before, queue);
-    -- What was checked long ago says nothing: nobody does the maintenance.
-    v_refused := EXISTS (
-        SELECT FROM rvq.admission AS a WHERE a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute');
     SELECT k.outcomes, k.task_ids INTO v_outcomes, v_known FROM rvq.use_keys(p_idempotency_keys, p_body_hashes, v_ids, v_refused) AS k;
-    v_created := ARRAY(SELECT o = 'created' FROM unnest(v_outcomes) AS o);
-    INSERT INTO rvq.tasks (id, created_at, deadline_seconds, total, required, policy, queue, webhook_url, webhook_host, metadata)
-    SELECT n.id, v_now, n.deadline_seconds, n.total, n.required, n.policy::rvq.completion_policy, n.queue, n.url, n.host, n.metadata
-      FROM unnest(v_created, v_ids, p_deadline_seconds, p_totals, p_required, p_policies, p_queues, p_webhook_urls, p_webhook_hosts,
-                  p_metadata) AS n(created, id, deadline_seconds, total, required, policy, queue, url, host, metadata)
-     WHERE n.created;
-    INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, required, policy, queue, webhook_url, webhook_host, metadata)
-    SELECT n.id, v_now, v_now + make_interval(secs => n.deadline_seconds), n.total, n.total, n.required,
-           n.policy::rvq.completion_policy, n.queue, n.url, n.host, n.metadata
-      FROM unnest(v_created, v_ids, p_deadline_seconds, p_totals, p_required, p_policies, p_queues, p_webhook_urls, p_webhook_hosts,
-                  p_metadata) AS n(created, id, deadline_seconds, total, required, policy, queue, url, host, metadata)
-     WHERE n.created;
-    INSERT INTO rvq.sub_tasks (id, queued_at, max_attempts, payload)
-    SELECT v_ids[s.place] + s.number - v_starts[s.place], CASE WHEN v_scheduled[s.place] THEN p_not_before[s.place] ELSE v_now END,
-           s.max_attempts, s.payload
-      FROM (SELECT u.*, width_bucket(u.number::integer - 1, v_starts) AS place
-              FROM unnest(p_payloads, p_max_attempts) WITH ORDINALITY AS u(payload, max_attempts, number)) AS s
-     WHERE v_created[s.place];
+    WITH task AS (
+        SELECT n.place::integer, n.id, n.total, n.queue, CASE WHEN n.not_before > v_now THEN n.not_before END AS due_at,
+               n.policy::rvq.completion_policy, n.required, n.deadline_seconds, n.url, n.host, n.metadata
+          FROM unnest(v_outcomes, v_ids, p_totals, p_queues, p_not_before, p_policies, p_required, p_deadline_seconds, p_webhook_urls,
+                      p_webhook_hosts, p_metadata) WITH ORDINALITY
+               AS n(outcome, id, total, queue, not_before, policy, required, deadline_seconds, url, host, metadata, place)
+         WHERE n.outcome = 'created'),
+    fact AS (
+        INSERT INTO rvq.tasks (id, created_at, deadline_seconds, total, required, policy, queue, webhook_url, webhook_host, metadata)
+        SELECT t.id, v_now, t.deadline_seconds, t.total, t.required, t.policy, t.queue, t.url, t.host, t.metadata FROM task AS t),
+    open_task AS (
+        INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, required, policy, queue, webhook_url, webhook_host, metadata)
+        SELECT t.id, v_now, v_now + make_interval(secs => t.deadline_seconds), t.total, t.total, t.required, t.policy, t.queue, t.url,
+               t.host, t.metadata
+          FROM task AS t),
+    counted AS (
+        INSERT INTO rvq.counter_deltas (queue, scheduled, queued, tasks_open)
+        SELECT t.queue, CASE WHEN t.due_at IS NOT NULL THEN sum(t.total) END, CASE WHEN t.due_at IS NULL THEN sum(t.total) END, count(*)
+          FROM task AS t GROUP BY t.queue, t.due_at),
+    sub_task AS (
+        SELECT t.id + s.number - v_starts[t.place] AS id, coalesce(t.due_at, v_now) AS queued_at, t.due_at, t.queue, s.max_attempts, s.payload
+          FROM task AS t CROSS JOIN LATERAL (
+              SELECT i AS number, p_max_attempts[i] AS max_attempts, p_payloads[i] AS payload
+                FROM generate_series(v_starts[t.place] + 1, v_starts[t.place + 1]) AS i) AS s),
+    sub_fact AS (
+        INSERT INTO rvq.sub_tasks (id, queued_at, max_attempts, payload)
+        SELECT s.id, s.queued_at, s.max_attempts, s.payload FROM sub_task AS s)
     INSERT INTO rvq.open_sub_tasks (id, queued_at, due_at, status, max_attempts, again, queue)
-    SELECT v_ids[s.place] + s.number - v_starts[s.place], CASE WHEN v_scheduled[s.place] THEN p_not_before[s.place] ELSE v_now END,
-           CASE WHEN v_scheduled[s.place] THEN p_not_before[s.place] END,
-           CASE WHEN v_scheduled[s.place] THEN 'scheduled' ELSE 'queued' END::rvq.sub_task_status, s.max_attempts,
-           v_again[s.place], p_queues[s.place]
-      FROM (SELECT u.*, width_bucket(u.number::integer - 1, v_starts) AS place
-              FROM unnest(p_max_attempts) WITH ORDINALITY AS u(max_attempts, number)) AS s
-     WHERE v_created[s.place];
-    INSERT INTO rvq.counter_deltas (queue, scheduled, queued, tasks_open)
-    SELECT n.queue, sum(n.total) FILTER (WHERE n.scheduled), sum(n.total) FILTER (WHERE NOT n.scheduled), count(*)
-      FROM unnest(v_created, p_queues, p_totals, v_scheduled) AS n(created, queue, total, scheduled) WHERE n.created GROUP BY n.queue;
-    IF false = ANY (v_created) THEN
-        v_created_at := ARRAY(SELECT (SELECT t.created_at FROM rvq.tasks AS t WHERE t.id = k.id) FROM unnest(v_known) AS k(id));
-    END IF;
-    RETURN QUERY
-    SELECT n.outcome, n.known, coalesce(n.created_at, v_now), CASE WHEN n.outcome = 'created' THEN n.scheduled END
-      FROM unnest(v_outcomes, v_known, v_created_at, v_scheduled) AS n(outcome, known, created_at, scheduled);
+    SELECT s.id, s.queued_at, s.due_at, CASE WHEN s.due_at IS NULL THEN 'queued' ELSE 'scheduled' END::rvq.sub_task_status, s.max_attempts,
+           s.queue = ANY (v_ahead), s.queue
+      FROM sub_task AS s;
+    FOR v_place IN 1 .. cardinality(p_queues) LOOP
+        outcome := v_outcomes[v_place];
+        task_id := v_known[v_place];
+        created_at := v_now;
+        scheduled := NULL;
+        IF outcome = 'created' THEN
+            scheduled := coalesce(p_not_before[v_place] > v_now, false);
+        ELSE
+            created_at := coalesce((SELECT t.created_at FROM rvq.tasks AS t WHERE t.id = v_known[v_place]), v_now);
+        END IF;
+        RETURN NEXT;
+    END LOOP;
 END $$;
 COMMENT ON FUNCTION rvq.create_tasks(
     text[], integer[], text[], integer[], text[], text[], text[], timestamptz[], text[], integer[], float8[], text[], bytea[]) IS
