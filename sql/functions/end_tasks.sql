@@ -10,11 +10,13 @@ LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
     IF p_early THEN
-        PERFORM rvq.cancel_open_sub_tasks(p_task_ids, p_now);
+        PERFORM rvq.cancel_open_sub_tasks(ARRAY(
+            SELECT e.id FROM unnest(p_task_ids, p_verdicts) AS e(id, verdict) WHERE e.verdict IS NOT NULL), p_now);
     END IF;
     WITH ended AS (
         DELETE FROM rvq.open_tasks AS t
-         USING unnest(p_task_ids, p_verdicts, p_succeeded, p_failed) AS e(id, verdict, succeeded, failed) WHERE t.id = e.id
+         USING unnest(p_task_ids, p_verdicts, p_succeeded, p_failed) AS e(id, verdict, succeeded, failed)
+         WHERE t.id = e.id AND e.verdict IS NOT NULL
         RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.queue, t.webhook_url, t.webhook_host, t.metadata,
                   e.verdict, coalesce(e.succeeded, t.succeeded) AS succeeded, coalesce(e.failed, t.failed) AS failed,
                   t.unfinished < t.total AS started),
@@ -27,10 +29,9 @@ BEGIN
         INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
         SELECT e.event_id, p_now, e.queue, e.webhook_host, e.webhook_url FROM ended AS e WHERE e.webhook_url IS NOT NULL)
     INSERT INTO rvq.counter_deltas (queue, tasks_open, tasks_started, tasks_succeeded, tasks_failed, tasks_cancelled, deliveries_pending)
-    SELECT e.queue, -count(*), nullif(-count(*) FILTER (WHERE e.started), 0), nullif(count(*) FILTER (WHERE e.verdict = 'succeeded'), 0),
-           nullif(count(*) FILTER (WHERE e.verdict = 'failed'), 0), nullif(count(*) FILTER (WHERE e.verdict = 'cancelled'), 0),
-           nullif(count(e.webhook_url), 0)
-      FROM ended AS e GROUP BY e.queue;
+    SELECT e.queue, -count(*), CASE WHEN e.started THEN -count(*) END, CASE WHEN e.verdict = 'succeeded' THEN count(*) END,
+           CASE WHEN e.verdict = 'failed' THEN count(*) END, CASE WHEN e.verdict = 'cancelled' THEN count(*) END, nullif(count(e.webhook_url), 0)
+      FROM ended AS e GROUP BY e.queue, e.started, e.verdict;
 END $$;
 COMMENT ON FUNCTION rvq.end_tasks(bigint[], rvq.task_status[], integer[], integer[], boolean, timestamptz) IS
     'End tasks: cancel what is unfinished, write the events and the deliveries that are due.';

@@ -5,11 +5,12 @@ CREATE OR REPLACE FUNCTION rvq.event_body(
 ) RETURNS text
 LANGUAGE sql STABLE
 AS $$
-    SELECT '{"type":"task.' || p_status || '","timestamp":"' || rvq.rfc3339(p_finished_at)
-        || '","data":{"task_id":"' || rvq.external_id('task', p_task_id) || '","status":"' || p_status
-        || '","counts":{"total":' || p_total || ',"scheduled":0,"queued":0,"claimed":0,"succeeded":' || p_succeeded
-        || ',"failed":' || p_failed || ',"cancelled":' || (p_total - p_succeeded - p_failed) || '},"metadata":' || coalesce(p_metadata, 'null')
-        || ',"created_at":"' || rvq.rfc3339(p_created_at) || '","finished_at":"' || rvq.rfc3339(p_finished_at) || '"}}'
+    SELECT concat(
+        '{"type":"task.', p_status, '","timestamp":"', rvq.rfc3339(p_finished_at),
+        '","data":{"task_id":"', rvq.external_id('task', p_task_id), '","status":"', p_status,
+        '","counts":{"total":', p_total, ',"scheduled":0,"queued":0,"claimed":0,"succeeded":', p_succeeded,
+        ',"failed":', p_failed, ',"cancelled":', p_total - p_succeeded - p_failed, '},"metadata":', coalesce(p_metadata, 'null'),
+        ',"created_at":"', rvq.rfc3339(p_created_at), '","finished_at":"', rvq.rfc3339(p_finished_at), '"}}')
 $$;
 COMMENT ON FUNCTION rvq.event_body(bigint, rvq.task_status, integer, integer, integer, text, timestamptz, timestamptz) IS
     'The body of a webhook, the very bytes that are signed and sent.';
