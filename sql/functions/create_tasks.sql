@@ -17,6 +17,7 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
+    v_inside constant boolean := rvq.enter();
     v_now timestamptz;
     v_place integer;
     v_refused boolean;
@@ -26,7 +27,6 @@ DECLARE
     v_outcomes text[];
     v_known bigint[];
 BEGIN
-    PERFORM rvq.enter();
     v_now := rvq.clock();
     -- What was checked long ago says nothing: nobody does the maintenance. Ahead: a clock that was set back must not put
     -- sub_tasks below the floor where claim starts to look.
@@ -37,7 +37,12 @@ BEGIN
         v_ids := v_ids || rvq.new_task_id(v_now, p_policies[v_place] <> 'all');
         v_starts := v_starts || v_starts[v_place] + p_totals[v_place];
     END LOOP;
-    SELECT k.outcomes, k.task_ids INTO v_outcomes, v_known FROM rvq.use_keys(p_idempotency_keys, p_body_hashes, v_ids, v_refused) AS k;
+    IF num_nonnulls(VARIADIC p_idempotency_keys) = 0 THEN
+        v_outcomes := array_fill(CASE WHEN v_refused THEN 'refused' ELSE 'created' END, ARRAY[cardinality(v_ids)]);
+        v_known := v_ids;
+    ELSE
+        SELECT k.outcomes, k.task_ids INTO v_outcomes, v_known FROM rvq.use_keys(p_idempotency_keys, p_body_hashes, v_ids, v_refused) AS k;
+    END IF;
     WITH task AS (
         SELECT n.place::integer, n.id, n.total, n.queue, CASE WHEN n.not_before > v_now THEN n.not_before END AS due_at,
                n.policy::rvq.completion_policy, n.required, n.deadline_seconds, n.url, n.host, n.metadata

@@ -7,12 +7,6 @@ RETURNS TABLE (outcomes text[], task_ids bigint[])
 LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
-    IF num_nonnulls(VARIADIC p_keys) = 0 THEN
-        outcomes := array_fill(CASE WHEN p_refused THEN 'refused' ELSE 'created' END, ARRAY[cardinality(p_keys)]);
-        task_ids := p_task_ids;
-        RETURN NEXT;
-        RETURN;
-    END IF;
     IF NOT p_refused THEN
         INSERT INTO rvq.idempotency_keys (key, body_hash, task_id)
         SELECT n.key, n.body_hash, n.task_id FROM unnest(p_keys, p_body_hashes, p_task_ids) AS n(key, body_hash, task_id)
