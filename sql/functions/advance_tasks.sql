@@ -1,36 +1,51 @@
--- Fan-in: takes ended sub_tasks off their tasks. The row lock makes the last one the only one that sees none left.
--- Locks: tasks by id. The sub_tasks of a task that its policy ends here are locked already (rvq.enter_gates).
--- Callers: rvq.complete_sub_tasks, rvq.expire_leases
-CREATE OR REPLACE FUNCTION rvq.advance_tasks(p_task_ids bigint[], p_statuses rvq.outcome_status[], p_now timestamptz) RETURNS void
+-- Fan-in: takes ended sub_tasks off their tasks. The row lock makes the last one the only one that sees none left. A task that
+-- its policy decides ends here: what is unfinished is cancelled, the event and its delivery are written.
+-- p_statuses: how the sub_task ended; NULL where a task is named that p_verdict ends, whatever its policy says.
+-- Locks: tasks by id. The sub_tasks of a task that ends early here are locked already (rvq.enter_gates).
+-- Callers: rvq.complete_sub_tasks, rvq.expire_leases, rvq.end_early, rvq.sweep_stranded_tasks
+CREATE OR REPLACE FUNCTION rvq.advance_tasks(
+    p_task_ids bigint[], p_statuses rvq.outcome_status[], p_verdict rvq.task_status, p_now timestamptz
+) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    v_task record;
+    v_ended bigint[];
+    v_early bigint[];
 BEGIN
-    SELECT array_agg(c.id) AS ids, array_agg(c.verdict) AS verdicts, array_agg(c.unfinished) AS unfinished,
-           array_agg(c.succeeded) AS succeeded, array_agg(c.failed) AS failed, array_agg(c.untouched) AS untouched,
-           bool_or(c.unfinished > 0 AND c.verdict IS NOT NULL) AS early
-      INTO v_task
-      FROM (SELECT t.id, t.unfinished = t.total AS untouched, t.unfinished - c.ended AS unfinished,
-                   t.succeeded + c.succeeded AS succeeded, t.failed + c.ended - c.succeeded AS failed,
-                   rvq.verdict(t.policy, t.required, t.unfinished - c.ended, t.succeeded + c.succeeded, t.failed + c.ended - c.succeeded) AS verdict
-              FROM (SELECT c.id, count(*)::integer AS ended, count(*) FILTER (WHERE c.status = 'succeeded')::integer AS succeeded
-                      FROM unnest(p_task_ids, p_statuses) AS c(id, status) GROUP BY c.id) AS c
-              JOIN rvq.open_tasks AS t ON t.id = c.id
-             ORDER BY t.id FOR UPDATE OF t) AS c;
-    IF array_position(v_task.verdicts, NULL) IS NOT NULL THEN
-        WITH moved AS (
-            UPDATE rvq.open_tasks AS t SET unfinished = c.unfinished, succeeded = c.succeeded, failed = c.failed
-              FROM unnest(v_task.ids, v_task.verdicts, v_task.unfinished, v_task.succeeded, v_task.failed, v_task.untouched)
-                   AS c(id, verdict, unfinished, succeeded, failed, untouched)
-             WHERE t.id = c.id AND c.verdict IS NULL
-            RETURNING t.queue, c.untouched)
-        INSERT INTO rvq.counter_deltas (queue, tasks_started)
-        SELECT m.queue, count(*) FROM moved AS m WHERE m.untouched GROUP BY m.queue;
+    WITH step AS (
+        SELECT e.task_id, count(e.status)::integer AS ended, count(*) FILTER (WHERE e.status = 'succeeded')::integer AS succeeded
+          FROM unnest(p_task_ids, p_statuses) AS e(task_id, status) GROUP BY e.task_id ORDER BY e.task_id),
+    task AS (
+        UPDATE rvq.open_tasks AS t
+           SET unfinished = t.unfinished - s.ended, succeeded = t.succeeded + s.succeeded, failed = t.failed + s.ended - s.succeeded
+          FROM step AS s WHERE t.id = s.task_id
+        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.unfinished, t.succeeded, t.failed, t.queue, t.webhook_url,
+                  t.webhook_host, t.metadata, t.unfinished + s.ended < t.total AS started,
+                  coalesce(p_verdict, rvq.verdict(t.policy, t.required, t.unfinished, t.succeeded, t.failed)) AS verdict),
+    event AS (
+        INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, queue, body)
+        SELECT t.event_id, pg_current_xact_id(), p_now, t.succeeded, t.failed, t.total - t.succeeded - t.failed, t.verdict, t.queue,
+               rvq.event_body(t.id, t.verdict, t.total, t.succeeded, t.failed, t.metadata, t.created_at, p_now)
+          FROM task AS t WHERE t.verdict IS NOT NULL),
+    due AS (
+        INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
+        SELECT t.event_id, p_now, t.queue, t.webhook_host, t.webhook_url FROM task AS t
+         WHERE t.verdict IS NOT NULL AND t.webhook_url IS NOT NULL),
+    counted AS (
+        INSERT INTO rvq.counter_deltas (queue, tasks_open, tasks_started, tasks_succeeded, tasks_failed, tasks_cancelled, deliveries_pending)
+        SELECT t.queue, CASE WHEN t.verdict IS NOT NULL THEN -count(*) END,
+               CASE WHEN t.verdict IS NULL THEN count(*) WHEN t.started THEN -count(*) END,
+               CASE WHEN t.verdict = 'succeeded' THEN count(*) END, CASE WHEN t.verdict = 'failed' THEN count(*) END,
+               CASE WHEN t.verdict = 'cancelled' THEN count(*) END, CASE WHEN t.verdict IS NOT NULL THEN nullif(count(t.webhook_url), 0) END
+          FROM task AS t WHERE t.verdict IS NOT NULL OR NOT t.started GROUP BY t.queue, t.verdict, t.started)
+    SELECT array_agg(t.id) FILTER (WHERE t.verdict IS NOT NULL), array_agg(t.id) FILTER (WHERE t.verdict IS NOT NULL AND t.unfinished > 0)
+      INTO v_ended, v_early FROM task AS t;
+    IF v_early IS NOT NULL THEN
+        PERFORM rvq.cancel_open_sub_tasks(v_early, p_now);
     END IF;
-    IF cardinality(array_remove(v_task.verdicts, NULL)) > 0 THEN
-        PERFORM rvq.end_tasks(v_task.ids, v_task.verdicts, v_task.succeeded, v_task.failed, v_task.early, p_now);
+    IF v_ended IS NOT NULL THEN
+        DELETE FROM rvq.open_tasks AS t WHERE t.id = ANY (v_ended);
     END IF;
 END $$;
-COMMENT ON FUNCTION rvq.advance_tasks(bigint[], rvq.outcome_status[], timestamptz) IS
-    'Count ended sub_tasks into their tasks and end the tasks that are decided.';
+COMMENT ON FUNCTION rvq.advance_tasks(bigint[], rvq.outcome_status[], rvq.task_status, timestamptz) IS
+    'Count ended sub_tasks into their tasks and end the tasks that are decided: events, deliveries, what is unfinished cancelled.';

@@ -55,7 +55,7 @@ BEGIN
         v_outcomes[v_positions[i]] := v_statuses[i];
     END LOOP;
     IF v_task_ids IS NOT NULL THEN
-        PERFORM rvq.advance_tasks(v_task_ids, v_statuses, v_now);
+        PERFORM rvq.advance_tasks(v_task_ids, v_statuses, NULL, v_now);
     END IF;
     IF array_position(v_outcomes, NULL) IS NOT NULL THEN
         v_outcomes := rvq.explain_reports(v_outcomes, p_ids, p_lease_tokens);

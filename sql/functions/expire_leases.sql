@@ -57,7 +57,7 @@ BEGIN
     SELECT array_agg(rvq.task_of(f.id)), array_agg('failed'::rvq.outcome_status), count(*) + (SELECT count(*) FROM retried)
       INTO v_task_ids, v_statuses, v_expired FROM failed AS f;
     IF v_task_ids IS NOT NULL THEN
-        PERFORM rvq.advance_tasks(v_task_ids, v_statuses, v_now);
+        PERFORM rvq.advance_tasks(v_task_ids, v_statuses, NULL, v_now);
     END IF;
     RETURN v_expired;
 END $$;
