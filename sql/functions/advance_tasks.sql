@@ -1,10 +1,10 @@
 -- Fan-in: takes ended sub_tasks off their tasks. The row lock makes the last one the only one that sees none left. A task that
 -- its policy decides ends here: what is unfinished is cancelled, the event and its delivery are written.
--- p_statuses: how the sub_task ended; NULL where a task is named that p_verdict ends, whatever its policy says.
+-- p_was, p_statuses: what each sub_task was, and how it ended; NULL where a task is named that p_verdict ends, whatever its policy says.
 -- Locks: tasks by id. The sub_tasks of a task that ends early here are locked already (rvq.enter_gates).
 -- Callers: rvq.complete_sub_tasks, rvq.expire_leases, rvq.end_early, rvq.sweep_stranded_tasks
 CREATE OR REPLACE FUNCTION rvq.advance_tasks(
-    p_task_ids bigint[], p_statuses rvq.outcome_status[], p_verdict rvq.task_status, p_now timestamptz
+    p_task_ids bigint[], p_was rvq.sub_task_status[], p_statuses rvq.outcome_status[], p_verdict rvq.task_status, p_now timestamptz
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
@@ -13,14 +13,16 @@ DECLARE
     v_early bigint[];
 BEGIN
     WITH step AS (
-        SELECT e.task_id, count(e.status)::integer AS ended, count(*) FILTER (WHERE e.status = 'succeeded')::integer AS succeeded
-          FROM unnest(p_task_ids, p_statuses) AS e(task_id, status) GROUP BY e.task_id ORDER BY e.task_id),
+        SELECT e.task_id, count(e.status)::integer AS ended, count(*) FILTER (WHERE e.status = 'succeeded')::integer AS succeeded,
+               count(*) FILTER (WHERE e.was = 'scheduled')::integer AS scheduled, count(*) FILTER (WHERE e.was = 'queued')::integer AS queued
+          FROM unnest(p_task_ids, p_was, p_statuses) AS e(task_id, was, status) GROUP BY e.task_id ORDER BY e.task_id),
     task AS (
         UPDATE rvq.open_tasks AS t
            SET unfinished = t.unfinished - s.ended, succeeded = t.succeeded + s.succeeded, failed = t.failed + s.ended - s.succeeded
           FROM step AS s WHERE t.id = s.task_id
         RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.unfinished, t.succeeded, t.failed, t.queue, t.webhook_url,
-                  t.webhook_host, t.metadata, t.unfinished + s.ended < t.total AS started,
+                  t.webhook_host, t.metadata, s.ended, s.succeeded AS well, s.scheduled, s.queued,
+                  t.unfinished + s.ended < t.total AS started,
                   coalesce(p_verdict, rvq.verdict(t.policy, t.required, t.unfinished, t.succeeded, t.failed)) AS verdict),
     event AS (
         INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, queue, body)
@@ -32,12 +34,14 @@ BEGIN
         SELECT t.event_id, p_now, t.queue, t.webhook_host, t.webhook_url FROM task AS t
          WHERE t.verdict IS NOT NULL AND t.webhook_url IS NOT NULL),
     counted AS (
-        INSERT INTO rvq.counter_deltas (queue, tasks_open, tasks_started, tasks_succeeded, tasks_failed, tasks_cancelled, deliveries_pending)
-        SELECT t.queue, CASE WHEN t.verdict IS NOT NULL THEN -count(*) END,
-               CASE WHEN t.verdict IS NULL THEN count(*) WHEN t.started THEN -count(*) END,
+        INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed, succeeded, failed, tasks_open, tasks_started, tasks_succeeded,
+                                        tasks_failed, tasks_cancelled, deliveries_pending)
+        SELECT t.queue, nullif(-sum(t.scheduled), 0), nullif(-sum(t.queued), 0), nullif(sum(t.scheduled + t.queued - t.ended), 0),
+               nullif(sum(t.well), 0), nullif(sum(t.ended - t.well), 0), CASE WHEN t.verdict IS NOT NULL THEN -count(*) END,
+               CASE WHEN t.verdict IS NULL AND NOT t.started THEN count(*) WHEN t.verdict IS NOT NULL AND t.started THEN -count(*) END,
                CASE WHEN t.verdict = 'succeeded' THEN count(*) END, CASE WHEN t.verdict = 'failed' THEN count(*) END,
                CASE WHEN t.verdict = 'cancelled' THEN count(*) END, CASE WHEN t.verdict IS NOT NULL THEN nullif(count(t.webhook_url), 0) END
-          FROM task AS t WHERE t.verdict IS NOT NULL OR NOT t.started GROUP BY t.queue, t.verdict, t.started)
+          FROM task AS t GROUP BY t.queue, t.verdict, t.started)
     SELECT array_agg(t.id) FILTER (WHERE t.verdict IS NOT NULL), array_agg(t.id) FILTER (WHERE t.verdict IS NOT NULL AND t.unfinished > 0)
       INTO v_ended, v_early FROM task AS t;
     IF v_early IS NOT NULL THEN
@@ -47,5 +51,5 @@ BEGIN
         DELETE FROM rvq.open_tasks AS t WHERE t.id = ANY (v_ended);
     END IF;
 END $$;
-COMMENT ON FUNCTION rvq.advance_tasks(bigint[], rvq.outcome_status[], rvq.task_status, timestamptz) IS
+COMMENT ON FUNCTION rvq.advance_tasks(bigint[], rvq.sub_task_status[], rvq.outcome_status[], rvq.task_status, timestamptz) IS
     'Count ended sub_tasks into their tasks and end the tasks that are decided: events, deliveries, what is unfinished cancelled.';

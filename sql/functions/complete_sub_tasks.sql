@@ -19,6 +19,7 @@ DECLARE
     v_outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(p_ids)]);
     v_positions bigint[];
     v_task_ids bigint[];
+    v_was rvq.sub_task_status[];
     v_statuses rvq.outcome_status[];
     v_gated bigint[];
     v_now timestamptz;
@@ -34,20 +35,14 @@ BEGIN
         DELETE FROM rvq.open_sub_tasks AS s USING unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS r(id, lease_token, position)
          WHERE s.id = r.id AND s.lease_token = r.lease_token
            AND (p_succeeded[r.position] OR NOT p_retryable[r.position] OR s.attempt >= s.max_attempts)
-        RETURNING r.position, s.id, s.lease_token, s.attempt, s.queue, s.status AS was,
+        RETURNING r.position, s.id, s.lease_token, s.attempt, s.status AS was,
                   CASE WHEN p_succeeded[r.position] THEN 'succeeded' ELSE 'failed' END::rvq.outcome_status AS status),
     fact AS (
         INSERT INTO rvq.outcomes (id, lease_token, ended_at, attempt, status, worker_id, result, error)
         SELECT e.id, e.lease_token, v_now, e.attempt, e.status, p_worker_ids[e.position], p_results[e.position], p_errors[e.position]
-          FROM ended AS e),
-    counted AS (
-        INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed, succeeded, failed)
-        SELECT e.queue, CASE WHEN e.was = 'scheduled' THEN -count(*) END, CASE WHEN e.was = 'queued' THEN -count(*) END,
-               CASE WHEN e.was = 'claimed' THEN -count(*) END, CASE WHEN e.status = 'succeeded' THEN count(*) END,
-               CASE WHEN e.status = 'failed' THEN count(*) END
-          FROM ended AS e GROUP BY e.queue, e.was, e.status)
-    SELECT array_agg(e.position), array_agg(rvq.task_of(e.id)), array_agg(e.status)
-      INTO v_positions, v_task_ids, v_statuses FROM ended AS e;
+          FROM ended AS e)
+    SELECT array_agg(e.position), array_agg(rvq.task_of(e.id)), array_agg(e.was), array_agg(e.status)
+      INTO v_positions, v_task_ids, v_was, v_statuses FROM ended AS e;
     IF false = ANY (p_succeeded) THEN
         v_outcomes := rvq.retry_reported(p_worker_ids, p_ids, p_lease_tokens, p_errors, p_retry_after, v_now);
     END IF;
@@ -55,7 +50,7 @@ BEGIN
         v_outcomes[v_positions[i]] := v_statuses[i];
     END LOOP;
     IF v_task_ids IS NOT NULL THEN
-        PERFORM rvq.advance_tasks(v_task_ids, v_statuses, NULL, v_now);
+        PERFORM rvq.advance_tasks(v_task_ids, v_was, v_statuses, NULL, v_now);
     END IF;
     IF array_position(v_outcomes, NULL) IS NOT NULL THEN
         v_outcomes := rvq.explain_reports(v_outcomes, p_ids, p_lease_tokens);

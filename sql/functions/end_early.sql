@@ -17,7 +17,7 @@ BEGIN
     v_open := ARRAY(SELECT t.id FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) AND t.id + t.run = ANY (v_runs)
                      ORDER BY t.id FOR UPDATE);
     IF cardinality(v_open) > 0 THEN
-        PERFORM rvq.advance_tasks(v_open, '{}', p_status, rvq.clock());
+        PERFORM rvq.advance_tasks(v_open, '{}', '{}', p_status, rvq.clock());
     END IF;
     RETURN v_open;
 END $$;

@@ -18,6 +18,7 @@ DECLARE
     v_ids bigint[];
     v_tokens uuid[];
     v_task_ids bigint[];
+    v_was rvq.sub_task_status[];
     v_statuses rvq.outcome_status[];
     v_gated bigint[];
     v_expired integer;
@@ -37,7 +38,7 @@ BEGIN
         DELETE FROM rvq.open_sub_tasks AS s USING unnest(v_ids, v_tokens) AS e(id, lease_token)
          WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
            AND s.attempt >= s.max_attempts
-        RETURNING s.id, s.attempt, s.worker_id, s.queue),
+        RETURNING s.id, s.attempt, s.worker_id),
     retried AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = 'scheduled', due_at = v_now + rvq.retry_delay(s.attempt), again = true, lease_expires_at = NULL
@@ -51,13 +52,12 @@ BEGIN
         UNION ALL
         SELECT r.id, v_now, r.attempt, 'retrying', r.worker_id, v_error FROM retried AS r),
     counted AS (
-        INSERT INTO rvq.counter_deltas (queue, scheduled, claimed, failed)
-        SELECT c.queue, nullif(sum(c.retried), 0), -count(*), nullif(sum(c.failed), 0)
-          FROM (SELECT queue, 0 AS retried, 1 AS failed FROM failed UNION ALL SELECT queue, 1, 0 FROM retried) AS c GROUP BY c.queue)
-    SELECT array_agg(rvq.task_of(f.id)), array_agg('failed'::rvq.outcome_status), count(*) + (SELECT count(*) FROM retried)
-      INTO v_task_ids, v_statuses, v_expired FROM failed AS f;
+        INSERT INTO rvq.counter_deltas (queue, scheduled, claimed) SELECT r.queue, count(*), -count(*) FROM retried AS r GROUP BY r.queue)
+    SELECT array_agg(rvq.task_of(f.id)), array_agg('claimed'::rvq.sub_task_status), array_agg('failed'::rvq.outcome_status),
+           count(*) + (SELECT count(*) FROM retried)
+      INTO v_task_ids, v_was, v_statuses, v_expired FROM failed AS f;
     IF v_task_ids IS NOT NULL THEN
-        PERFORM rvq.advance_tasks(v_task_ids, v_statuses, NULL, v_now);
+        PERFORM rvq.advance_tasks(v_task_ids, v_was, v_statuses, NULL, v_now);
     END IF;
     RETURN v_expired;
 END $$;

@@ -24,7 +24,7 @@ BEGIN
     FOREACH v_id IN ARRAY coalesce(v_stranded, '{}') LOOP
         PERFORM 1 FROM rvq.open_tasks AS t WHERE t.id = v_id FOR UPDATE;
         CONTINUE WHEN NOT FOUND OR EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id > v_id AND s.id < v_id + 16384);
-        PERFORM rvq.advance_tasks(ARRAY[v_id], '{}', (SELECT rvq.verdict(t.policy, t.required, 0, t.succeeded, t.total - t.succeeded)
+        PERFORM rvq.advance_tasks(ARRAY[v_id], '{}', '{}', (SELECT rvq.verdict(t.policy, t.required, 0, t.succeeded, t.total - t.succeeded)
                                                         FROM rvq.open_tasks AS t WHERE t.id = v_id), rvq.clock());
         stranded := stranded + 1;
     END LOOP;

@@ -114,7 +114,7 @@ BROKEN = [
     (Mutation("no order", "lock_sub_tasks", "ORDER BY s.queued_at, s.id", ""), "heartbeat"),
     (Mutation("by id", "lock_sub_tasks", "s.queued_at, s.id", "s.id"), "expire leases"),
     (
-        Mutation("tasks backwards", "advance_tasks", "ORDER BY t.id", "ORDER BY t.id DESC"),
+        Mutation("tasks backwards", "advance_tasks", "ORDER BY e.task_id", "ORDER BY e.task_id DESC"),
         "complete, no gates",
     ),
     (

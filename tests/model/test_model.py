@@ -61,11 +61,16 @@ def test_the_sql_functions_do_what_the_model_does(machine: type[DrilledMachine])
 
 BROKEN = [
     Mutation("no fence", "complete_sub_tasks", "AND s.lease_token = r.lease_token", ""),
-    Mutation("two events", "end_tasks", "SELECT e.event_id,", "SELECT e.event_id + generate_series(0, 1),"),
+    Mutation(
+        "two events",
+        "advance_tasks",
+        "SELECT t.event_id, pg",
+        "SELECT t.event_id + generate_series(0, 1), pg",
+    ),
     Mutation("late reports lost", "expire_leases", "again = true,", "again = true, lease_token = NULL,"),
     Mutation("release is charged", "release_sub_tasks", "attempt = s.attempt - 1", "attempt = s.attempt"),
     Mutation("one more needed", "verdict", "p_succeeded >= p_required", "p_succeeded > p_required"),
-    Mutation("siblings go on", "end_tasks", "IF p_early THEN", "IF false THEN"),
+    Mutation("siblings go on", "advance_tasks", "IF v_early IS NOT NULL", "IF false"),
     Mutation("too early", "take_due", "s.due_at <= rvq.clock()", "true"),
     Mutation("leases all expire", "expire_leases", "s.lease_expires_at <= v_now", "true"),
     Mutation("runs share an event", "retry_task", "v_event.id - v_task.id + 1", "v_event.id - v_task.id"),
