@@ -5,12 +5,11 @@ CREATE OR REPLACE FUNCTION rvq.event_body(
 ) RETURNS text
 LANGUAGE sql STABLE
 AS $$
-    SELECT concat(
-        '{"type":"task.', p_status, '","timestamp":"', rvq.rfc3339(p_finished_at),
-        '","data":{"task_id":"', rvq.external_id('task', p_task_id), '","status":"', p_status,
-        '","counts":{"total":', p_total, ',"scheduled":0,"queued":0,"claimed":0,"succeeded":', p_succeeded,
-        ',"failed":', p_failed, ',"cancelled":', p_total - p_succeeded - p_failed, '},"metadata":', coalesce(p_metadata, 'null'),
-        ',"created_at":"', rvq.rfc3339(p_created_at), '","finished_at":"', rvq.rfc3339(p_finished_at), '"}}')
+    SELECT format(
+        '{"type":"task.%s","timestamp":"%s","data":{"task_id":"%s","status":"%s","counts":{"total":%s,"scheduled":0,"queued":0,'
+        '"claimed":0,"succeeded":%s,"failed":%s,"cancelled":%s},"metadata":%s,"created_at":"%s","finished_at":"%s"}}',
+        p_status::text, rvq.rfc3339(p_finished_at), rvq.external_id('task', p_task_id), p_status::text, p_total, p_succeeded, p_failed,
+        p_total - p_succeeded - p_failed, coalesce(p_metadata, 'null'), rvq.rfc3339(p_created_at), rvq.rfc3339(p_finished_at))
 $$;
 COMMENT ON FUNCTION rvq.event_body(bigint, rvq.task_status, integer, integer, integer, text, timestamptz, timestamptz) IS
     'The body of a webhook, the very bytes that are signed and sent.';
