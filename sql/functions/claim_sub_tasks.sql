@@ -16,7 +16,6 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-    v_inside constant boolean := rvq.enter();
     v_random text := rvq.draw();
     v_limit integer;
     v_starts integer[] := '{0}';
@@ -27,6 +26,7 @@ DECLARE
     v_payloads text[];
     v_expires_at timestamptz;
 BEGIN
+    PERFORM rvq.enter();
     FOREACH v_limit IN ARRAY p_limits LOOP
         v_left := v_left + v_limit;
         v_starts := v_starts || v_left;

@@ -15,7 +15,6 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-    v_inside constant boolean := rvq.enter();
     v_outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(p_ids)]);
     v_positions bigint[];
     v_task_ids bigint[];
@@ -24,6 +23,7 @@ DECLARE
     v_gated bigint[];
     v_now timestamptz;
 BEGIN
+    PERFORM rvq.enter();
     v_gated := rvq.enter_gates(p_ids);
     IF cardinality(v_gated) > 0 THEN
         PERFORM rvq.lock_sub_tasks(p_ids || rvq.siblings_at_stake(v_gated, p_ids, p_succeeded));

@@ -17,7 +17,6 @@ SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-    v_inside constant boolean := rvq.enter();
     v_now timestamptz;
     v_place integer;
     v_refused boolean;
@@ -27,6 +26,7 @@ DECLARE
     v_outcomes text[];
     v_known bigint[];
 BEGIN
+    PERFORM rvq.enter();
     v_now := rvq.clock();
     -- What was checked long ago says nothing: nobody does the maintenance. Ahead: a clock that was set back must not put
     -- sub_tasks below the floor where claim starts to look.
