@@ -40,28 +40,25 @@ def create_many(tasks: int, sub_tasks: int) -> str:
 
 
 def claim(limit: int) -> str:
-    """Claim up to `limit`; leaves one array for each parameter of `complete`, under its name."""
-    arrays = {
-        "workers": "'worker-1'::text",
-        "ids": "id",
-        "tokens": "lease_token",
-        "succeeded": "true",
-        "results": f"'{RESULT}'::text",
-        "errors": "NULL::text",
-        "retryable": "NULL::boolean",
-        "retry_after": "NULL::float8",
-    }
-    columns = ", ".join(f"coalesce(array_agg({value}), '{{}}') AS {name}" for name, value in arrays.items())
+    """Claim up to `limit`; leaves their ids and lease tokens for `complete`."""
+    columns = ", ".join(
+        f"coalesce(array_agg({column}), '{{}}') AS {name}"
+        for column, name in (("id", "ids"), ("lease_token", "tokens"))
+    )
     call = f"rvq.claim_sub_tasks('{{worker-1}}', '{{{limit}}}', 60, ARRAY['default'])"
     return f"SELECT {columns} FROM {call} \\gset\n"
 
 
 def complete() -> str:
     """Report success of what the `claim` before it got."""
-    return (
-        "SELECT rvq.complete_sub_tasks(:workers, :ids, :tokens, :succeeded, :results, :errors, :retryable,"
-        " :retry_after);\n"
-    )
+
+    def each(value: str) -> str:
+        return f"array_fill({value}, number)"
+
+    values = ("true", f"'{RESULT}'::text", "NULL::text", "NULL::boolean", "NULL::float8")
+    arrays = ", ".join((each("'worker-1'::text"), "ids", "tokens", *map(each, values)))
+    claimed = "SELECT :ids::bigint[] AS ids, :tokens::uuid[] AS tokens, ARRAY[cardinality(:ids::bigint[])] AS number"
+    return f"SELECT rvq.complete_sub_tasks({arrays}) FROM ({claimed}) AS claimed;\n"
 
 
 def life(sub_tasks: int) -> str:
