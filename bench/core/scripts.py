@@ -57,7 +57,8 @@ def complete() -> str:
 
     values = ("true", f"'{RESULT}'::text", "NULL::text", "NULL::boolean", "NULL::float8")
     arrays = ", ".join((each("'worker-1'::text"), "ids", "tokens", *map(each, values)))
-    claimed = "SELECT :ids::bigint[] AS ids, :tokens::uuid[] AS tokens, ARRAY[cardinality(:ids::bigint[])] AS number"
+    ids, tokens = ":ids::bigint[]", ":tokens::uuid[]"
+    claimed = f"SELECT {ids} AS ids, {tokens} AS tokens, ARRAY[cardinality({ids})] AS number"
     return f"SELECT rvq.complete_sub_tasks({arrays}) FROM ({claimed}) AS claimed;\n"
 
 
