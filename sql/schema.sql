@@ -66,47 +66,54 @@ CREATE TYPE rvq.task_view AS (
 
 COMMENT ON TYPE rvq.task_view IS 'A task as it is read: the fact, where it stands now, and its sub_tasks counted by status.';
 
-CREATE FUNCTION rvq.advance_tasks(p_task_ids bigint[], p_statuses rvq.outcome_status[], p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION rvq.advance_tasks(p_task_ids bigint[], p_was rvq.sub_task_status[], p_statuses rvq.outcome_status[], p_verdict rvq.task_status, p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_change record;
+    v_ended bigint[];
+    v_early bigint[];
 BEGIN
-    WITH changed AS (
-        SELECT t.id, c.ended, t.unfinished - c.ended AS unfinished, t.succeeded + c.succeeded AS succeeded, t.failed + c.failed AS failed,
-               rvq.verdict(t.policy, t.required, t.unfinished - c.ended, t.succeeded + c.succeeded, t.failed + c.failed) AS verdict
-          FROM (SELECT c.id, count(*)::integer AS ended, count(*) FILTER (WHERE c.status = 'succeeded')::integer AS succeeded,
-                       count(*) FILTER (WHERE c.status = 'failed')::integer AS failed
-                  FROM unnest(p_task_ids, p_statuses) AS c(id, status) GROUP BY c.id) AS c
-          JOIN rvq.open_tasks AS t ON t.id = c.id
-         ORDER BY t.id FOR UPDATE OF t)
-    SELECT array_agg(c.id) FILTER (WHERE c.verdict IS NULL) AS open_ids,
-           array_agg(c.ended) FILTER (WHERE c.verdict IS NULL) AS open_ended,
-           array_agg(c.succeeded) FILTER (WHERE c.verdict IS NULL) AS open_succeeded,
-           array_agg(c.failed) FILTER (WHERE c.verdict IS NULL) AS open_failed,
-           array_agg(c.id) FILTER (WHERE c.verdict IS NOT NULL) AS ended_ids,
-           array_agg(c.verdict) FILTER (WHERE c.verdict IS NOT NULL) AS verdicts,
-           array_agg(c.succeeded) FILTER (WHERE c.verdict IS NOT NULL) AS ended_succeeded,
-           array_agg(c.failed) FILTER (WHERE c.verdict IS NOT NULL) AS ended_failed,
-           bool_or(c.unfinished > 0) FILTER (WHERE c.verdict IS NOT NULL) AS early
-      INTO v_change FROM changed AS c;
-    IF v_change.open_ids IS NOT NULL THEN
-        WITH moved AS (
-            UPDATE rvq.open_tasks AS t SET unfinished = t.unfinished - c.ended, succeeded = c.succeeded, failed = c.failed
-              FROM unnest(v_change.open_ids, v_change.open_ended, v_change.open_succeeded, v_change.open_failed)
-                   AS c(id, ended, succeeded, failed)
-             WHERE t.id = c.id
-            RETURNING t.queue, t.unfinished + c.ended = t.total AS first)
-        INSERT INTO rvq.counter_deltas (queue, tasks_started)
-        SELECT m.queue, count(*) FROM moved AS m WHERE m.first GROUP BY m.queue;
+    WITH step AS (
+        SELECT e.task_id, count(e.status)::integer AS ended, count(*) FILTER (WHERE e.status = 'succeeded')::integer AS succeeded,
+               count(*) FILTER (WHERE e.was = 'scheduled')::integer AS scheduled, count(*) FILTER (WHERE e.was = 'queued')::integer AS queued
+          FROM unnest(p_task_ids, p_was, p_statuses) AS e(task_id, was, status) GROUP BY e.task_id ORDER BY e.task_id),
+    task AS (
+        UPDATE rvq.open_tasks AS t
+           SET unfinished = t.unfinished - s.ended, succeeded = t.succeeded + s.succeeded, failed = t.failed + s.ended - s.succeeded
+          FROM step AS s WHERE t.id = s.task_id
+        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.unfinished, t.succeeded, t.failed, t.queue, t.webhook_url,
+                  t.webhook_host, t.metadata, s.ended, s.succeeded AS well, s.scheduled, s.queued,
+                  t.unfinished + s.ended < t.total AS started,
+                  coalesce(p_verdict, rvq.verdict(t.policy, t.required, t.unfinished, t.succeeded, t.failed)) AS verdict),
+    event AS (
+        INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, queue, body)
+        SELECT t.event_id, pg_current_xact_id(), p_now, t.succeeded, t.failed, t.total - t.succeeded - t.failed, t.verdict, t.queue,
+               rvq.event_body(t.id, t.verdict, t.total, t.succeeded, t.failed, t.metadata, t.created_at, p_now)
+          FROM task AS t WHERE t.verdict IS NOT NULL),
+    due AS (
+        INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
+        SELECT t.event_id, p_now, t.queue, t.webhook_host, t.webhook_url FROM task AS t
+         WHERE t.verdict IS NOT NULL AND t.webhook_url IS NOT NULL),
+    counted AS (
+        INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed, succeeded, failed, tasks_open, tasks_started, tasks_succeeded,
+                                        tasks_failed, tasks_cancelled, deliveries_pending)
+        SELECT t.queue, nullif(-sum(t.scheduled), 0), nullif(-sum(t.queued), 0), nullif(sum(t.scheduled + t.queued - t.ended), 0),
+               nullif(sum(t.well), 0), nullif(sum(t.ended - t.well), 0), CASE WHEN t.verdict IS NOT NULL THEN -count(*) END,
+               CASE WHEN t.verdict IS NULL AND NOT t.started THEN count(*) WHEN t.verdict IS NOT NULL AND t.started THEN -count(*) END,
+               CASE WHEN t.verdict = 'succeeded' THEN count(*) END, CASE WHEN t.verdict = 'failed' THEN count(*) END,
+               CASE WHEN t.verdict = 'cancelled' THEN count(*) END, CASE WHEN t.verdict IS NOT NULL THEN nullif(count(t.webhook_url), 0) END
+          FROM task AS t GROUP BY t.queue, t.verdict, t.started)
+    SELECT array_agg(t.id) FILTER (WHERE t.verdict IS NOT NULL), array_agg(t.id) FILTER (WHERE t.verdict IS NOT NULL AND t.unfinished > 0)
+      INTO v_ended, v_early FROM task AS t;
+    IF v_early IS NOT NULL THEN
+        PERFORM rvq.cancel_open_sub_tasks(v_early, p_now);
     END IF;
-    IF v_change.ended_ids IS NOT NULL THEN
-        PERFORM rvq.end_tasks(v_change.ended_ids, v_change.verdicts, v_change.ended_succeeded, v_change.ended_failed,
-                              v_change.early, p_now);
+    IF v_ended IS NOT NULL THEN
+        DELETE FROM rvq.open_tasks AS t WHERE t.id = ANY (v_ended);
     END IF;
 END $$;
 
-COMMENT ON FUNCTION rvq.advance_tasks(p_task_ids bigint[], p_statuses rvq.outcome_status[], p_now timestamp with time zone) IS 'Count ended sub_tasks into their tasks and end the tasks that are decided.';
+COMMENT ON FUNCTION rvq.advance_tasks(p_task_ids bigint[], p_was rvq.sub_task_status[], p_statuses rvq.outcome_status[], p_verdict rvq.task_status, p_now timestamp with time zone) IS 'Count ended sub_tasks into their tasks and end the tasks that are decided: events, deliveries, what is unfinished cancelled.';
 
 CREATE FUNCTION rvq.audit() RETURNS TABLE(queue text, counter text, counted bigint, truth bigint)
     LANGUAGE sql STABLE
@@ -264,7 +271,7 @@ BEGIN
         SELECT array_agg(c::rvq.due_deliveries ORDER BY c.id), array_agg(c.id ORDER BY c.id) INTO v_claimed, v_ids FROM claimed AS c;
     END IF;
     IF cardinality(v_ids) > 0 THEN
-        v_bodies := rvq.texts_of('events', 'body', v_ids);
+        v_bodies := rvq.bodies_of(v_ids);
         RETURN QUERY
         SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, v_bodies[c.ordinality], c.lease_token,
                extract(epoch FROM c.claimed_at - c.due_at)::float8
@@ -285,64 +292,40 @@ CREATE FUNCTION rvq.claim_sub_tasks(p_worker_ids text[], p_limits integer[], p_l
     AS $$
 DECLARE
     v_random text := rvq.draw();
-    v_row integer;
+    v_limit integer;
     v_starts integer[] := '{0}';
     v_left integer := 0;
     v_slot integer := 0;
     v_queue text;
-    v_again boolean;
-    v_holds boolean := false;
-    v_taken bigint[];
-    v_ids bigint[];
-    v_claims integer[];
-    v_attempts integer[];
-    v_max_attempts integer[];
-    v_tokens uuid[];
+    v_taken bigint[] := '{}';
     v_payloads text[];
+    v_expires_at timestamptz;
 BEGIN
     PERFORM rvq.enter();
-    FOREACH v_row IN ARRAY p_limits LOOP
-        v_left := v_left + v_row;
+    FOREACH v_limit IN ARRAY p_limits LOOP
+        v_left := v_left + v_limit;
         v_starts := v_starts || v_left;
     END LOOP;
-    lease_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
+    v_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
     FOR v_pass IN 1 .. 2 LOOP
         FOREACH v_queue IN ARRAY p_queues LOOP
-            v_taken := '{}';
-            FOREACH v_again IN ARRAY '{t,f}'::boolean[] LOOP
-                -- Mostly nothing is queued again; then nothing is locked by having looked.
-                CONTINUE WHEN v_again AND NOT EXISTS (
-                    SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'queued' AND s.again AND s.queue = v_queue);
-                IF v_holds THEN
-                    v_taken := v_taken || rvq.take_more_queued(v_queue, v_again, v_left - cardinality(v_taken));
-                ELSE
-                    v_taken := rvq.take_queued(v_queue, v_again, v_left);
-                    v_holds := true;
-                END IF;
-                EXIT WHEN cardinality(v_taken) = v_left;
-            END LOOP;
+            v_taken := rvq.take_queued(v_queue, v_left, v_pass = 2 OR v_slot > 0);
             CONTINUE WHEN cardinality(v_taken) = 0;
-            WITH claimed AS (
-                UPDATE rvq.open_sub_tasks AS s
-                   SET status = 'claimed', attempt = s.attempt + 1, due_at = NULL,
-                       worker_id = p_worker_ids[width_bucket(v_slot + t.position::integer - 1, v_starts)],
-                       lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = claim_sub_tasks.lease_expires_at
-                  FROM unnest(v_taken) WITH ORDINALITY AS t(id, position) WHERE s.id = t.id
-                RETURNING s.id, s.attempt, s.max_attempts, s.lease_token, t.position),
-            counted AS (
-                INSERT INTO rvq.counter_deltas (queue, queued, claimed) SELECT v_queue, -count(*), count(*) FROM claimed)
-            SELECT array_agg(c.id), array_agg(c.attempt::integer), array_agg(c.max_attempts::integer), array_agg(c.lease_token),
-                   array_agg(width_bucket(v_slot + c.position::integer - 1, v_starts))
-              INTO v_ids, v_attempts, v_max_attempts, v_tokens, v_claims FROM (SELECT * FROM claimed ORDER BY id) AS c;
-            v_left := v_left - cardinality(v_ids);
-            v_slot := v_slot + cardinality(v_ids);
-            v_payloads := rvq.texts_of('sub_tasks', 'payload', v_ids);
+            v_payloads := rvq.payloads_of(v_taken);
             IF array_position(v_payloads, NULL) IS NOT NULL THEN
-                RAISE data_corrupted USING MESSAGE = format('sub_task %s has no payload', v_ids[array_position(v_payloads, NULL)]);
+                RAISE data_corrupted USING MESSAGE = format('sub_task %s has no payload', v_taken[array_position(v_payloads, NULL)]);
             END IF;
-            RETURN QUERY SELECT c.*, lease_expires_at
-                FROM unnest(v_claims, v_ids, array_fill(v_queue, ARRAY[cardinality(v_ids)]), v_attempts, v_max_attempts,
-                            v_payloads, v_tokens) AS c;
+            RETURN QUERY
+            UPDATE rvq.open_sub_tasks AS s
+               SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_ids[t.claim],
+                   lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = v_expires_at
+              FROM (SELECT u.id, u.payload, width_bucket(v_slot + u.position::integer - 1, v_starts) AS claim
+                      FROM unnest(v_taken, v_payloads) WITH ORDINALITY AS u(id, payload, position)) AS t
+             WHERE s.id = t.id
+            RETURNING t.claim, s.id, v_queue, s.attempt::integer, s.max_attempts::integer, t.payload, s.lease_token, s.lease_expires_at;
+            INSERT INTO rvq.counter_deltas (queue, queued, claimed) VALUES (v_queue, -cardinality(v_taken), cardinality(v_taken));
+            v_left := v_left - cardinality(v_taken);
+            v_slot := v_slot + cardinality(v_taken);
             EXIT WHEN v_left = 0;
         END LOOP;
         EXIT WHEN v_pass = 2 OR v_left = 0 OR rvq.promote_due(1000) = 0;
@@ -372,6 +355,7 @@ DECLARE
     v_outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(p_ids)]);
     v_positions bigint[];
     v_task_ids bigint[];
+    v_was rvq.sub_task_status[];
     v_statuses rvq.outcome_status[];
     v_gated bigint[];
     v_now timestamptz;
@@ -384,26 +368,18 @@ BEGIN
         PERFORM rvq.lock_sub_tasks(p_ids);
     END IF;
     v_now := rvq.clock();
-    WITH report AS (
-        SELECT * FROM unnest(p_worker_ids, p_ids, p_lease_tokens, p_succeeded, p_results, p_errors, p_retryable)
-            WITH ORDINALITY AS r(worker_id, id, lease_token, succeeded, result, error, retryable, position)),
-    ended AS (
-        DELETE FROM rvq.open_sub_tasks AS s USING report AS r
+    WITH ended AS (
+        DELETE FROM rvq.open_sub_tasks AS s USING unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS r(id, lease_token, position)
          WHERE s.id = r.id AND s.lease_token = r.lease_token
-           AND (r.succeeded OR NOT r.retryable OR s.attempt >= s.max_attempts)
-        RETURNING r.position, s.id, s.lease_token, s.attempt, s.queue, s.status AS was, r.worker_id, r.result, r.error,
-                  CASE WHEN r.succeeded THEN 'succeeded' ELSE 'failed' END::rvq.outcome_status AS status),
+           AND (p_succeeded[r.position] OR NOT p_retryable[r.position] OR s.attempt >= s.max_attempts)
+        RETURNING r.position, s.id, s.lease_token, s.attempt, s.status AS was,
+                  CASE WHEN p_succeeded[r.position] THEN 'succeeded' ELSE 'failed' END::rvq.outcome_status AS status),
     fact AS (
         INSERT INTO rvq.outcomes (id, lease_token, ended_at, attempt, status, worker_id, result, error)
-        SELECT e.id, e.lease_token, v_now, e.attempt, e.status, e.worker_id, e.result, e.error FROM ended AS e),
-    counted AS (
-        INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed, succeeded, failed)
-        SELECT e.queue, nullif(-count(*) FILTER (WHERE e.was = 'scheduled'), 0), nullif(-count(*) FILTER (WHERE e.was = 'queued'), 0),
-               nullif(-count(*) FILTER (WHERE e.was = 'claimed'), 0), nullif(count(*) FILTER (WHERE e.status = 'succeeded'), 0),
-               nullif(count(*) FILTER (WHERE e.status = 'failed'), 0)
-          FROM ended AS e GROUP BY e.queue)
-    SELECT array_agg(e.position), array_agg(rvq.task_of(e.id)), array_agg(e.status)
-      INTO v_positions, v_task_ids, v_statuses FROM ended AS e;
+        SELECT e.id, e.lease_token, v_now, e.attempt, e.status, p_worker_ids[e.position], p_results[e.position], p_errors[e.position]
+          FROM ended AS e)
+    SELECT array_agg(e.position), array_agg(rvq.task_of(e.id)), array_agg(e.was), array_agg(e.status)
+      INTO v_positions, v_task_ids, v_was, v_statuses FROM ended AS e;
     IF false = ANY (p_succeeded) THEN
         v_outcomes := rvq.retry_reported(p_worker_ids, p_ids, p_lease_tokens, p_errors, p_retry_after, v_now);
     END IF;
@@ -411,7 +387,7 @@ BEGIN
         v_outcomes[v_positions[i]] := v_statuses[i];
     END LOOP;
     IF v_task_ids IS NOT NULL THEN
-        PERFORM rvq.advance_tasks(v_task_ids, v_statuses, v_now);
+        PERFORM rvq.advance_tasks(v_task_ids, v_was, v_statuses, NULL, v_now);
     END IF;
     IF array_position(v_outcomes, NULL) IS NOT NULL THEN
         v_outcomes := rvq.explain_reports(v_outcomes, p_ids, p_lease_tokens);
@@ -447,6 +423,9 @@ BEGIN
             v_created := v_created + 1;
         END LOOP;
     END LOOP;
+    IF v_created > 0 THEN
+        PERFORM rvq.write_readers();
+    END IF;
     RETURN v_created;
 END $$;
 
@@ -463,72 +442,81 @@ CREATE FUNCTION rvq.create_tasks(p_queues text[], p_totals integer[], p_payloads
     AS $$
 DECLARE
     v_now timestamptz;
-    v_total integer;
+    v_place integer;
+    v_refused boolean;
+    v_ahead text[];
     v_starts integer[] := '{0}';
-    v_ids bigint[];
-    v_created boolean[];
-    v_scheduled boolean[];
-    v_again boolean[];
+    v_ids bigint[] := '{}';
     v_outcomes text[];
     v_known bigint[];
-    v_refused boolean;
-    v_created_at timestamptz[];
 BEGIN
     PERFORM rvq.enter();
     v_now := rvq.clock();
-    FOREACH v_total IN ARRAY p_totals LOOP
-        v_starts := v_starts || v_starts[cardinality(v_starts)] + v_total;
+    -- What was checked long ago says nothing: nobody does the maintenance. Ahead: a clock that was set back must not put
+    -- sub_tasks below the floor where claim starts to look.
+    SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute',
+           ARRAY(SELECT q.queue FROM rvq.queues AS q WHERE q.queue = ANY (p_queues) AND q.claim_floor > v_now)
+      INTO v_refused, v_ahead FROM rvq.admission AS a;
+    FOR v_place IN 1 .. cardinality(p_queues) LOOP
+        v_ids := v_ids || rvq.new_task_id(v_now, p_policies[v_place] <> 'all');
+        v_starts := v_starts || v_starts[v_place] + p_totals[v_place];
     END LOOP;
-    -- again: a clock that was set back must not put sub_tasks below the floor where claim starts to look.
-    SELECT array_agg(rvq.new_task_id(v_now, n.policy <> 'all')), array_agg(coalesce(n.not_before > v_now, false)),
-           array_agg(coalesce((SELECT q.claim_floor > v_now FROM rvq.queues AS q WHERE q.queue = n.queue), false))
-      INTO v_ids, v_scheduled, v_again FROM unnest(p_policies, p_not_before, p_queues) AS n(policy, not_before, queue);
-    -- What was checked long ago says nothing: nobody does the maintenance.
-    v_refused := EXISTS (
-        SELECT FROM rvq.admission AS a WHERE a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute');
-    SELECT k.outcomes, k.task_ids INTO v_outcomes, v_known FROM rvq.use_keys(p_idempotency_keys, p_body_hashes, v_ids, v_refused) AS k;
-    v_created := ARRAY(SELECT o = 'created' FROM unnest(v_outcomes) AS o);
-    INSERT INTO rvq.tasks (id, created_at, deadline_seconds, total, required, policy, queue, webhook_url, webhook_host, metadata)
-    SELECT n.id, v_now, n.deadline_seconds, n.total, n.required, n.policy::rvq.completion_policy, n.queue, n.url, n.host, n.metadata
-      FROM unnest(v_created, v_ids, p_deadline_seconds, p_totals, p_required, p_policies, p_queues, p_webhook_urls, p_webhook_hosts,
-                  p_metadata) AS n(created, id, deadline_seconds, total, required, policy, queue, url, host, metadata)
-     WHERE n.created;
-    INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, required, policy, queue, webhook_url, webhook_host, metadata)
-    SELECT n.id, v_now, v_now + make_interval(secs => n.deadline_seconds), n.total, n.total, n.required,
-           n.policy::rvq.completion_policy, n.queue, n.url, n.host, n.metadata
-      FROM unnest(v_created, v_ids, p_deadline_seconds, p_totals, p_required, p_policies, p_queues, p_webhook_urls, p_webhook_hosts,
-                  p_metadata) AS n(created, id, deadline_seconds, total, required, policy, queue, url, host, metadata)
-     WHERE n.created;
-    INSERT INTO rvq.sub_tasks (id, queued_at, max_attempts, payload)
-    SELECT v_ids[s.place] + s.number - v_starts[s.place], CASE WHEN v_scheduled[s.place] THEN p_not_before[s.place] ELSE v_now END,
-           s.max_attempts, s.payload
-      FROM (SELECT u.*, width_bucket(u.number::integer - 1, v_starts) AS place
-              FROM unnest(p_payloads, p_max_attempts) WITH ORDINALITY AS u(payload, max_attempts, number)) AS s
-     WHERE v_created[s.place];
-    INSERT INTO rvq.open_sub_tasks (id, queued_at, due_at, status, max_attempts, again, queue)
-    SELECT v_ids[s.place] + s.number - v_starts[s.place], CASE WHEN v_scheduled[s.place] THEN p_not_before[s.place] ELSE v_now END,
-           CASE WHEN v_scheduled[s.place] THEN p_not_before[s.place] END,
-           CASE WHEN v_scheduled[s.place] THEN 'scheduled' ELSE 'queued' END::rvq.sub_task_status, s.max_attempts,
-           v_again[s.place], p_queues[s.place]
-      FROM (SELECT u.*, width_bucket(u.number::integer - 1, v_starts) AS place
-              FROM unnest(p_max_attempts) WITH ORDINALITY AS u(max_attempts, number)) AS s
-     WHERE v_created[s.place];
-    INSERT INTO rvq.counter_deltas (queue, scheduled, queued, tasks_open)
-    SELECT n.queue, sum(n.total) FILTER (WHERE n.scheduled), sum(n.total) FILTER (WHERE NOT n.scheduled), count(*)
-      FROM unnest(v_created, p_queues, p_totals, v_scheduled) AS n(created, queue, total, scheduled) WHERE n.created GROUP BY n.queue;
-    IF false = ANY (v_created) THEN
-        v_created_at := ARRAY(SELECT (SELECT t.created_at FROM rvq.tasks AS t WHERE t.id = k.id) FROM unnest(v_known) AS k(id));
+    IF num_nonnulls(VARIADIC p_idempotency_keys) = 0 THEN
+        v_outcomes := array_fill(CASE WHEN v_refused THEN 'refused' ELSE 'created' END, ARRAY[cardinality(v_ids)]);
+        v_known := v_ids;
+    ELSE
+        SELECT k.outcomes, k.task_ids INTO v_outcomes, v_known FROM rvq.use_keys(p_idempotency_keys, p_body_hashes, v_ids, v_refused) AS k;
     END IF;
-    RETURN QUERY
-    SELECT n.outcome, n.known, coalesce(n.created_at, v_now), CASE WHEN n.outcome = 'created' THEN n.scheduled END
-      FROM unnest(v_outcomes, v_known, v_created_at, v_scheduled) AS n(outcome, known, created_at, scheduled);
+    WITH task AS (
+        SELECT n.place::integer, n.id, n.total, n.queue, CASE WHEN n.not_before > v_now THEN n.not_before END AS due_at,
+               n.policy::rvq.completion_policy, n.required, n.deadline_seconds, n.url, n.host, n.metadata
+          FROM unnest(v_outcomes, v_ids, p_totals, p_queues, p_not_before, p_policies, p_required, p_deadline_seconds, p_webhook_urls,
+                      p_webhook_hosts, p_metadata) WITH ORDINALITY
+               AS n(outcome, id, total, queue, not_before, policy, required, deadline_seconds, url, host, metadata, place)
+         WHERE n.outcome = 'created'),
+    fact AS (
+        INSERT INTO rvq.tasks (id, created_at, deadline_seconds, total, required, policy, queue, webhook_url, webhook_host, metadata)
+        SELECT t.id, v_now, t.deadline_seconds, t.total, t.required, t.policy, t.queue, t.url, t.host, t.metadata FROM task AS t),
+    open_task AS (
+        INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, required, policy, queue, webhook_url, webhook_host, metadata)
+        SELECT t.id, v_now, v_now + make_interval(secs => t.deadline_seconds), t.total, t.total, t.required, t.policy, t.queue, t.url,
+               t.host, t.metadata
+          FROM task AS t),
+    counted AS (
+        INSERT INTO rvq.counter_deltas (queue, scheduled, queued, tasks_open)
+        SELECT t.queue, CASE WHEN t.due_at IS NOT NULL THEN sum(t.total) END, CASE WHEN t.due_at IS NULL THEN sum(t.total) END, count(*)
+          FROM task AS t GROUP BY t.queue, t.due_at),
+    sub_task AS (
+        SELECT t.id + s.number - v_starts[t.place] AS id, coalesce(t.due_at, v_now) AS queued_at, t.due_at, t.queue, s.max_attempts, s.payload
+          FROM task AS t CROSS JOIN LATERAL (
+              SELECT i AS number, p_max_attempts[i] AS max_attempts, p_payloads[i] AS payload
+                FROM generate_series(v_starts[t.place] + 1, v_starts[t.place + 1]) AS i) AS s),
+    sub_fact AS (
+        INSERT INTO rvq.sub_tasks (id, queued_at, max_attempts, payload)
+        SELECT s.id, s.queued_at, s.max_attempts, s.payload FROM sub_task AS s)
+    INSERT INTO rvq.open_sub_tasks (id, queued_at, due_at, status, max_attempts, again, queue)
+    SELECT s.id, s.queued_at, s.due_at, CASE WHEN s.due_at IS NULL THEN 'queued' ELSE 'scheduled' END::rvq.sub_task_status, s.max_attempts,
+           s.queue = ANY (v_ahead), s.queue
+      FROM sub_task AS s;
+    FOR v_place IN 1 .. cardinality(p_queues) LOOP
+        outcome := v_outcomes[v_place];
+        task_id := v_known[v_place];
+        created_at := v_now;
+        scheduled := NULL;
+        IF outcome = 'created' THEN
+            scheduled := coalesce(p_not_before[v_place] > v_now, false);
+        ELSE
+            created_at := coalesce((SELECT t.created_at FROM rvq.tasks AS t WHERE t.id = v_known[v_place]), v_now);
+        END IF;
+        RETURN NEXT;
+    END LOOP;
 END $$;
 
 COMMENT ON FUNCTION rvq.create_tasks(p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamp with time zone[], p_policies text[], p_required integer[], p_deadline_seconds double precision[], p_idempotency_keys text[], p_body_hashes bytea[]) IS 'Store tasks with their sub_tasks: created, or with the known task replayed (same key and body) or conflict (other body), or refused.';
 
 CREATE FUNCTION rvq.day_at(p_time timestamp with time zone) RETURNS integer
-    LANGUAGE sql STABLE PARALLEL SAFE
-    AS $$ SELECT floor(extract(epoch FROM p_time) / 86400)::integer - 19723 $$;
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT (p_time AT TIME ZONE 'UTC')::date - '2024-01-01'::date $$;
 
 COMMENT ON FUNCTION rvq.day_at(p_time timestamp with time zone) IS 'A moment as days since 2024-01-01 UTC, the day number inside ids.';
 
@@ -626,7 +614,7 @@ BEGIN
     v_open := ARRAY(SELECT t.id FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) AND t.id + t.run = ANY (v_runs)
                      ORDER BY t.id FOR UPDATE);
     IF cardinality(v_open) > 0 THEN
-        PERFORM rvq.end_tasks(v_open, array_fill(p_status, ARRAY[cardinality(v_open)]), '{}', '{}', true, rvq.clock());
+        PERFORM rvq.advance_tasks(v_open, '{}', '{}', p_status, rvq.clock());
     END IF;
     RETURN v_open;
 END $$;
@@ -649,36 +637,6 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.end_overdue_tasks(p_limit integer) IS 'Fail the tasks whose deadline has passed, a batch at a time; returns how many.';
-
-CREATE FUNCTION rvq.end_tasks(p_task_ids bigint[], p_verdicts rvq.task_status[], p_succeeded integer[], p_failed integer[], p_early boolean, p_now timestamp with time zone) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    IF p_early THEN
-        PERFORM rvq.cancel_open_sub_tasks(p_task_ids, p_now);
-    END IF;
-    WITH ended AS (
-        DELETE FROM rvq.open_tasks AS t
-         USING unnest(p_task_ids, p_verdicts, p_succeeded, p_failed) AS e(id, verdict, succeeded, failed) WHERE t.id = e.id
-        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.queue, t.webhook_url, t.webhook_host, t.metadata,
-                  e.verdict, coalesce(e.succeeded, t.succeeded) AS succeeded, coalesce(e.failed, t.failed) AS failed,
-                  t.unfinished < t.total AS started),
-    event AS (
-        INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, queue, body)
-        SELECT e.event_id, pg_current_xact_id(), p_now, e.succeeded, e.failed, e.total - e.succeeded - e.failed, e.verdict, e.queue,
-               rvq.event_body(e.id, e.verdict, e.total, e.succeeded, e.failed, e.metadata, e.created_at, p_now)
-          FROM ended AS e),
-    due AS (
-        INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
-        SELECT e.event_id, p_now, e.queue, e.webhook_host, e.webhook_url FROM ended AS e WHERE e.webhook_url IS NOT NULL)
-    INSERT INTO rvq.counter_deltas (queue, tasks_open, tasks_started, tasks_succeeded, tasks_failed, tasks_cancelled, deliveries_pending)
-    SELECT e.queue, -count(*), nullif(-count(*) FILTER (WHERE e.started), 0), nullif(count(*) FILTER (WHERE e.verdict = 'succeeded'), 0),
-           nullif(count(*) FILTER (WHERE e.verdict = 'failed'), 0), nullif(count(*) FILTER (WHERE e.verdict = 'cancelled'), 0),
-           nullif(count(e.webhook_url), 0)
-      FROM ended AS e GROUP BY e.queue;
-END $$;
-
-COMMENT ON FUNCTION rvq.end_tasks(p_task_ids bigint[], p_verdicts rvq.task_status[], p_succeeded integer[], p_failed integer[], p_early boolean, p_now timestamp with time zone) IS 'End tasks: cancel what is unfinished, write the events and the deliveries that are due.';
 
 CREATE FUNCTION rvq.enter() RETURNS void
     LANGUAGE sql
@@ -714,11 +672,11 @@ COMMENT ON FUNCTION rvq.enter_gates(p_ids bigint[]) IS 'Hold the gates of those 
 CREATE FUNCTION rvq.event_body(p_task_id bigint, p_status rvq.task_status, p_total integer, p_succeeded integer, p_failed integer, p_metadata text, p_created_at timestamp with time zone, p_finished_at timestamp with time zone) RETURNS text
     LANGUAGE sql STABLE
     AS $$
-    SELECT '{"type":"task.' || p_status || '","timestamp":"' || rvq.rfc3339(p_finished_at)
-        || '","data":{"task_id":"' || rvq.external_id('task', p_task_id) || '","status":"' || p_status
-        || '","counts":{"total":' || p_total || ',"scheduled":0,"queued":0,"claimed":0,"succeeded":' || p_succeeded
-        || ',"failed":' || p_failed || ',"cancelled":' || (p_total - p_succeeded - p_failed) || '},"metadata":' || coalesce(p_metadata, 'null')
-        || ',"created_at":"' || rvq.rfc3339(p_created_at) || '","finished_at":"' || rvq.rfc3339(p_finished_at) || '"}}'
+    SELECT format(
+        '{"type":"task.%s","timestamp":"%s","data":{"task_id":"%s","status":"%s","counts":{"total":%s,"scheduled":0,"queued":0,'
+        '"claimed":0,"succeeded":%s,"failed":%s,"cancelled":%s},"metadata":%s,"created_at":"%s","finished_at":"%s"}}',
+        p_status::text, rvq.rfc3339(p_finished_at), rvq.external_id('task', p_task_id), p_status::text, p_total, p_succeeded, p_failed,
+        p_total - p_succeeded - p_failed, coalesce(p_metadata, 'null'), rvq.rfc3339(p_created_at), rvq.rfc3339(p_finished_at))
 $$;
 
 COMMENT ON FUNCTION rvq.event_body(p_task_id bigint, p_status rvq.task_status, p_total integer, p_succeeded integer, p_failed integer, p_metadata text, p_created_at timestamp with time zone, p_finished_at timestamp with time zone) IS 'The body of a webhook, the very bytes that are signed and sent.';
@@ -767,6 +725,7 @@ DECLARE
     v_ids bigint[];
     v_tokens uuid[];
     v_task_ids bigint[];
+    v_was rvq.sub_task_status[];
     v_statuses rvq.outcome_status[];
     v_gated bigint[];
     v_expired integer;
@@ -786,7 +745,7 @@ BEGIN
         DELETE FROM rvq.open_sub_tasks AS s USING unnest(v_ids, v_tokens) AS e(id, lease_token)
          WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
            AND s.attempt >= s.max_attempts
-        RETURNING s.id, s.attempt, s.worker_id, s.queue),
+        RETURNING s.id, s.attempt, s.worker_id),
     retried AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = 'scheduled', due_at = v_now + rvq.retry_delay(s.attempt), again = true, lease_expires_at = NULL
@@ -800,13 +759,12 @@ BEGIN
         UNION ALL
         SELECT r.id, v_now, r.attempt, 'retrying', r.worker_id, v_error FROM retried AS r),
     counted AS (
-        INSERT INTO rvq.counter_deltas (queue, scheduled, claimed, failed)
-        SELECT c.queue, nullif(sum(c.retried), 0), -count(*), nullif(sum(c.failed), 0)
-          FROM (SELECT queue, 0 AS retried, 1 AS failed FROM failed UNION ALL SELECT queue, 1, 0 FROM retried) AS c GROUP BY c.queue)
-    SELECT array_agg(rvq.task_of(f.id)), array_agg('failed'::rvq.outcome_status), count(*) + (SELECT count(*) FROM retried)
-      INTO v_task_ids, v_statuses, v_expired FROM failed AS f;
+        INSERT INTO rvq.counter_deltas (queue, scheduled, claimed) SELECT r.queue, count(*), -count(*) FROM retried AS r GROUP BY r.queue)
+    SELECT array_agg(rvq.task_of(f.id)), array_agg('claimed'::rvq.sub_task_status), array_agg('failed'::rvq.outcome_status),
+           count(*) + (SELECT count(*) FROM retried)
+      INTO v_task_ids, v_was, v_statuses, v_expired FROM failed AS f;
     IF v_task_ids IS NOT NULL THEN
-        PERFORM rvq.advance_tasks(v_task_ids, v_statuses, v_now);
+        PERFORM rvq.advance_tasks(v_task_ids, v_was, v_statuses, NULL, v_now);
     END IF;
     RETURN v_expired;
 END $$;
@@ -1677,8 +1635,8 @@ BEGIN
     FOREACH v_id IN ARRAY coalesce(v_stranded, '{}') LOOP
         PERFORM 1 FROM rvq.open_tasks AS t WHERE t.id = v_id FOR UPDATE;
         CONTINUE WHEN NOT FOUND OR EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id > v_id AND s.id < v_id + 16384);
-        PERFORM rvq.end_tasks(ARRAY[v_id], ARRAY[(SELECT rvq.verdict(t.policy, t.required, 0, t.succeeded, t.total - t.succeeded)
-                                                    FROM rvq.open_tasks AS t WHERE t.id = v_id)], '{}', '{}', false, rvq.clock());
+        PERFORM rvq.advance_tasks(ARRAY[v_id], '{}', '{}', (SELECT rvq.verdict(t.policy, t.required, 0, t.succeeded, t.total - t.succeeded)
+                                                        FROM rvq.open_tasks AS t WHERE t.id = v_id), rvq.clock());
         stranded := stranded + 1;
     END LOOP;
     RETURN NEXT;
@@ -1699,19 +1657,7 @@ END $$;
 
 COMMENT ON FUNCTION rvq.take_due(p_limit integer) IS 'Lock scheduled sub_tasks that are due and that nobody holds; their ids.';
 
-CREATE FUNCTION rvq.take_more_queued(p_queue text, p_again boolean, p_limit integer) RETURNS bigint[]
-    LANGUAGE plpgsql
-    SET lock_timeout TO '10ms'
-    AS $$
-BEGIN
-    RETURN rvq.take_queued(p_queue, p_again, p_limit);
-EXCEPTION WHEN lock_not_available THEN
-    RETURN '{}';
-END $$;
-
-COMMENT ON FUNCTION rvq.take_more_queued(p_queue text, p_again boolean, p_limit integer) IS 'As rvq.take_queued, without ever waiting for long.';
-
-CREATE FUNCTION rvq.take_queued(p_queue text, p_again boolean, p_limit integer) RETURNS bigint[]
+CREATE FUNCTION rvq.take_lane(p_queue text, p_again boolean, p_limit integer) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
 BEGIN
@@ -1727,41 +1673,59 @@ BEGIN
          WHERE s.status = 'queued' AND NOT s.again AND s.queue = p_queue
            AND s.queued_at >= coalesce((SELECT CASE WHEN q.paused THEN 'infinity' ELSE q.claim_floor END
                                           FROM rvq.queues AS q WHERE q.queue = p_queue), '-infinity')
+           AND (p_again IS NOT NULL OR NOT EXISTS (
+               SELECT FROM rvq.open_sub_tasks AS a WHERE a.status = 'queued' AND a.again AND a.queue = p_queue))
          ORDER BY s.queued_at, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
 END $$;
 
-COMMENT ON FUNCTION rvq.take_queued(p_queue text, p_again boolean, p_limit integer) IS 'Lock the oldest queued sub_tasks of one lane that nobody holds; their ids.';
+COMMENT ON FUNCTION rvq.take_lane(p_queue text, p_again boolean, p_limit integer) IS 'Lock the oldest queued sub_tasks of one lane that nobody holds; their ids.';
+
+CREATE FUNCTION rvq.take_more_of_lane(p_queue text, p_again boolean, p_limit integer) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET lock_timeout TO '10ms'
+    AS $$
+BEGIN
+    RETURN rvq.take_lane(p_queue, p_again, p_limit);
+EXCEPTION WHEN lock_not_available THEN
+    RETURN '{}';
+END $$;
+
+COMMENT ON FUNCTION rvq.take_more_of_lane(p_queue text, p_again boolean, p_limit integer) IS 'As rvq.take_lane, without ever waiting for long.';
+
+CREATE FUNCTION rvq.take_queued(p_queue text, p_limit integer, p_holds boolean) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_taken bigint[] := '{}';
+BEGIN
+    IF NOT p_holds THEN
+        v_taken := rvq.take_lane(p_queue, NULL, p_limit);
+        IF cardinality(v_taken) > 0 THEN
+            RETURN v_taken;
+        END IF;
+    END IF;
+    IF EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'queued' AND s.again AND s.queue = p_queue) THEN
+        IF p_holds THEN
+            v_taken := rvq.take_more_of_lane(p_queue, true, p_limit);
+        ELSE
+            v_taken := rvq.take_lane(p_queue, true, p_limit);
+        END IF;
+    ELSIF NOT p_holds THEN
+        RETURN v_taken;
+    END IF;
+    IF cardinality(v_taken) < p_limit THEN
+        v_taken := v_taken || rvq.take_more_of_lane(p_queue, false, p_limit - cardinality(v_taken));
+    END IF;
+    RETURN v_taken;
+END $$;
+
+COMMENT ON FUNCTION rvq.take_queued(p_queue text, p_limit integer, p_holds boolean) IS 'Lock the oldest queued sub_tasks of a queue that nobody holds; their ids.';
 
 CREATE FUNCTION rvq.task_of(p_id bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT p_id & -16384 $$;
 
 COMMENT ON FUNCTION rvq.task_of(p_id bigint) IS 'The task of a sub_task, an event or a delivery: its id without the 14 low bits.';
-
-CREATE FUNCTION rvq.texts_of(p_table text, p_column text, p_ids bigint[]) RETURNS text[]
-    LANGUAGE plpgsql STABLE
-    AS $_$
-DECLARE
-    v_place integer := 1;
-    v_id bigint;
-    v_text text;
-    v_texts text[] := array_fill(NULL::text, ARRAY[cardinality(p_ids)]);
-BEGIN
-    FOR v_day IN rvq.day_of(p_ids[1]) .. rvq.day_of(p_ids[cardinality(p_ids)]) LOOP
-        CONTINUE WHEN to_regclass('rvq.' || p_table || '_' || v_day) IS NULL;
-        FOR v_id, v_text IN EXECUTE format(
-            'SELECT f.id, f.%I FROM rvq.%I AS f WHERE f.id = ANY ($1) ORDER BY f.id', p_column, p_table || '_' || v_day) USING p_ids
-        LOOP
-            WHILE p_ids[v_place] < v_id LOOP
-                v_place := v_place + 1;
-            END LOOP;
-            v_texts[v_place] := v_text;
-        END LOOP;
-    END LOOP;
-    RETURN v_texts;
-END $_$;
-
-COMMENT ON FUNCTION rvq.texts_of(p_table text, p_column text, p_ids bigint[]) IS 'A text column of a table of facts (payloads of sub_tasks, bodies of events) for ids that ascend; NULL where there is no row.';
 
 CREATE FUNCTION rvq.uncount_day(p_day integer) RETURNS void
     LANGUAGE plpgsql
@@ -1794,12 +1758,6 @@ CREATE FUNCTION rvq.use_keys(p_keys text[], p_body_hashes bytea[], p_task_ids bi
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    IF num_nonnulls(VARIADIC p_keys) = 0 THEN
-        outcomes := array_fill(CASE WHEN p_refused THEN 'refused' ELSE 'created' END, ARRAY[cardinality(p_keys)]);
-        task_ids := p_task_ids;
-        RETURN NEXT;
-        RETURN;
-    END IF;
     IF NOT p_refused THEN
         INSERT INTO rvq.idempotency_keys (key, body_hash, task_id)
         SELECT n.key, n.body_hash, n.task_id FROM unnest(p_keys, p_body_hashes, p_task_ids) AS n(key, body_hash, task_id)
@@ -1870,6 +1828,47 @@ CREATE FUNCTION rvq.view_task(p_task rvq.tasks) RETURNS rvq.task_view
 $$;
 
 COMMENT ON FUNCTION rvq.view_task(p_task rvq.tasks) IS 'Where a task stands.';
+
+CREATE FUNCTION rvq.write_readers() RETURNS void
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    v_text constant text := $f$
+        CREATE OR REPLACE FUNCTION rvq.%1$I(p_ids bigint[]) RETURNS text[]
+        LANGUAGE plpgsql STABLE
+        AS $body$
+        DECLARE
+            v_found text[] := '{NULL}';
+        BEGIN
+            CASE rvq.day_of(p_ids[1])
+                %2$s
+                ELSE NULL;
+            END CASE;
+            IF array_position(v_found, NULL) IS NOT NULL THEN
+                v_found := %3$s;
+            END IF;
+            RETURN v_found;
+        END $body$;
+        COMMENT ON FUNCTION rvq.%1$I(bigint[]) IS 'By id, in their order; NULL where there is none. Written by rvq.write_readers.'
+    $f$;
+    v_reader record;
+    v_read text;
+    v_branches text;
+BEGIN
+    FOR v_reader IN
+        SELECT * FROM (VALUES ('payloads_of', 'sub_tasks', 'payload'), ('bodies_of', 'events', 'body')) AS r(name, facts, fact)
+    LOOP
+        v_read := format('ARRAY(SELECT (SELECT f.%I FROM rvq.%%I AS f WHERE f.id = i.id) FROM unnest(p_ids) AS i(id))', v_reader.fact);
+        SELECT string_agg(format('WHEN %s THEN v_found := %s;', d.day, format(v_read, v_reader.facts || '_' || d.day)), E'\n                '
+                          ORDER BY abs(d.day - rvq.day_at(rvq.clock())))
+          INTO v_branches
+          FROM (SELECT substring(c.relname FROM '\d+$')::integer AS day FROM pg_inherits AS p JOIN pg_class AS c ON c.oid = p.inhrelid
+                 WHERE p.inhparent = format('rvq.%I', v_reader.facts)::regclass) AS d;
+        EXECUTE format(v_text, v_reader.name, v_branches, format(v_read, v_reader.facts));
+    END LOOP;
+END $_$;
+
+COMMENT ON FUNCTION rvq.write_readers() IS 'Write rvq.payloads_of and rvq.bodies_of, which read facts by id, for the partitions there are.';
 
 CREATE TABLE rvq.admission (
     only_row boolean DEFAULT true NOT NULL,
@@ -2225,9 +2224,7 @@ CREATE INDEX open_sub_tasks_due ON rvq.open_sub_tasks USING btree (due_at) WHERE
 
 CREATE INDEX open_sub_tasks_lease ON rvq.open_sub_tasks USING btree (lease_expires_at) WHERE (status = 'claimed'::rvq.sub_task_status);
 
-CREATE INDEX open_sub_tasks_queued ON rvq.open_sub_tasks USING btree (queue, queued_at, id) WHERE ((status = 'queued'::rvq.sub_task_status) AND (NOT again));
-
-CREATE INDEX open_sub_tasks_queued_again ON rvq.open_sub_tasks USING btree (queue, queued_at, id) WHERE ((status = 'queued'::rvq.sub_task_status) AND again);
+CREATE INDEX open_sub_tasks_queued ON rvq.open_sub_tasks USING btree (queue, again, queued_at, id) WHERE (status = 'queued'::rvq.sub_task_status);
 
 CREATE INDEX open_sub_tasks_tried ON rvq.open_sub_tasks USING btree (id) WHERE ((attempt > 0) AND (status <> 'claimed'::rvq.sub_task_status));
 
