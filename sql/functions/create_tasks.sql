@@ -18,7 +18,6 @@ SET jit = off
 AS $$
 DECLARE
     v_now timestamptz;
-    v_place integer;
     v_refused boolean;
     v_ahead text[];
     v_starts integer[] := '{0}';
@@ -78,11 +77,9 @@ BEGIN
         outcome := v_outcomes[v_place];
         task_id := v_known[v_place];
         created_at := v_now;
-        scheduled := NULL;
-        IF outcome = 'created' THEN
-            scheduled := coalesce(p_not_before[v_place] > v_now, false);
-        ELSE
-            created_at := coalesce((SELECT t.created_at FROM rvq.tasks AS t WHERE t.id = v_known[v_place]), v_now);
+        scheduled := CASE WHEN outcome = 'created' THEN coalesce(p_not_before[v_place] > v_now, false) END;
+        IF outcome <> 'created' THEN
+            created_at := coalesce((SELECT t.created_at FROM rvq.tasks AS t WHERE t.id = task_id), v_now);
         END IF;
         RETURN NEXT;
     END LOOP;
