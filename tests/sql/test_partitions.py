@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import psycopg2
@@ -87,6 +88,41 @@ def test_a_task_lives_on_over_midnight(rvq: Calls, database: Database) -> None:
         held = rvq.value(f"SELECT count(*) FROM rvq.{table}_{day} WHERE rvq.task_of(id) = %s", (before,))
         assert held >= 1, table
     assert [task.id for task in rvq.tasks()] == [after, before]
+
+
+def test_what_is_claimed_of_several_days_comes_with_its_own_texts(rvq: Calls, database: Database) -> None:
+    """Mixed, so that days alternate; the first one is of a day without a partition of its own to look in."""
+    tasks = []
+    for day in range(3):
+        database.move_clock(FAR + (90 + day) * DAY)
+        create_partitions(rvq)
+        tasks.append(rvq.create(payloads=[f"{day}0", f"{day}1"], webhook=URL))
+    rvq.release(*rvq.claim(6)[::2])
+    leases = rvq.claim(6)
+    assert {lease.id: lease.payload for lease in leases} == {
+        task + 1: f"{n}0" for n, task in enumerate(tasks)
+    }
+    later = database.value("SELECT max(id) FROM rvq.open_sub_tasks")
+    assert rvq.value("SELECT rvq.payloads_of(%s)", ([later, 1, *(lease.id for lease in leases)],)) == [
+        "21",
+        None,
+        *(lease.payload for lease in leases),
+    ]
+    for task in tasks:
+        rvq.cancel(task)
+    assert {row.id: row.body for row in rvq.claim_deliveries()} == {
+        task: rvq.value("SELECT body FROM rvq.events WHERE id = %s", (task,)) for task in tasks
+    }
+
+
+def test_readers_have_a_branch_for_each_day_that_is_made(rvq: Calls, database: Database) -> None:
+    database.move_clock(FAR + 60 * DAY)
+    create_partitions(rvq, 2)
+    for reader, facts in (("payloads_of", "sub_tasks"), ("bodies_of", "events")):
+        text = rvq.value("SELECT prosrc FROM pg_proc WHERE proname = %s", (reader,))
+        days = [int(day) for day in re.findall(rf"rvq.{facts}_(\d+)", text)]
+        assert set(days) >= {today(rvq) + n for n in range(3)}
+        assert days[0] == today(rvq)  # the branch that is looked at first
 
 
 def test_several_makers_at_once_make_each_once(
