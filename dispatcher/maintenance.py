@@ -28,7 +28,7 @@ FREQUENT: Final = {
     "end_overdue_tasks": (0.5, 100),
     "expire_delivery_leases": (0.5, 500),
     "fold_counters": (1.0, 0),
-    "raise_claim_floors": (1.0, 0),
+    "raise_claim_floors": (0.5, 0),
     "rescue_below_floors": (60.0, 0),
     "check_admission": (1.0, 0),
     "create_partitions": (3600.0, 0),

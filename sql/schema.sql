@@ -2221,7 +2221,9 @@ CREATE INDEX open_sub_tasks_due ON rvq.open_sub_tasks USING btree (due_at) WHERE
 
 CREATE INDEX open_sub_tasks_lease ON rvq.open_sub_tasks USING btree (lease_expires_at) WHERE (status = 'claimed'::rvq.sub_task_status);
 
-CREATE INDEX open_sub_tasks_queued ON rvq.open_sub_tasks USING btree (queue, again, queued_at, id) WHERE (status = 'queued'::rvq.sub_task_status);
+CREATE INDEX open_sub_tasks_queued ON rvq.open_sub_tasks USING btree (queue, queued_at, id) WHERE ((status = 'queued'::rvq.sub_task_status) AND (NOT again));
+
+CREATE INDEX open_sub_tasks_queued_again ON rvq.open_sub_tasks USING btree (queue, queued_at, id) WHERE ((status = 'queued'::rvq.sub_task_status) AND again);
 
 CREATE INDEX open_sub_tasks_tried ON rvq.open_sub_tasks USING btree (id) WHERE ((attempt > 0) AND (status <> 'claimed'::rvq.sub_task_status));
 

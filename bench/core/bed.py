@@ -1,4 +1,4 @@
-"""A migrated database to measure in: filled, maintained every second as the dispatcher would, and metered."""
+"""A migrated database to measure in: filled, maintained as often as the dispatcher would, and metered."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from bench.core import scripts
 from bench.core.pgbench import Load, Outcome, run_pgbench
 from bench.core.sample import Sample
 from bench.procfs import tree_cpu_seconds
+from dispatcher.maintenance import FREQUENT
 
-MAINTENANCE = ("SELECT rvq.raise_claim_floors()", "SELECT rvq.fold_counters()")
-MAINTENANCE_SECONDS = 1.0
+MAINTENANCE = ("raise_claim_floors", "fold_counters")
 AT_ONCE = 100_000
 Row = tuple[object, ...]
 
@@ -85,21 +85,23 @@ class Bed:
 
     @contextlib.contextmanager
     def maintained(self) -> Iterator[None]:
-        """What the maintenance loop does, every second, meanwhile."""
+        """What the maintenance loop does with open work, meanwhile."""
         done = threading.Event()
-        thread = threading.Thread(target=self._maintain, args=(done,))
-        thread.start()
+        threads = [threading.Thread(target=self._maintain, args=(step, done)) for step in MAINTENANCE]
+        for thread in threads:
+            thread.start()
         try:
             yield
         finally:
             done.set()
-            thread.join()
+            for thread in threads:
+                thread.join()
 
-    def _maintain(self, done: threading.Event) -> None:
+    def _maintain(self, step: str, done: threading.Event) -> None:
+        every, _ = FREQUENT[step]
         with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
-            while not done.wait(MAINTENANCE_SECONDS):
-                for step in MAINTENANCE:
-                    cursor.execute(step)
+            while not done.wait(every):
+                cursor.execute(f"SELECT rvq.{step}()")
 
     def _wait_for_clients_to_leave(self) -> None:
         """A backend hands over its statistics, and its CPU to the postmaster, when it ends."""

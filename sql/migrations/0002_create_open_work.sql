@@ -39,7 +39,8 @@ CREATE TABLE rvq.open_sub_tasks (
     worker_id        text
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.2);
-CREATE INDEX open_sub_tasks_queued ON rvq.open_sub_tasks (queue, again, queued_at, id) WHERE status = 'queued';
+CREATE INDEX open_sub_tasks_queued ON rvq.open_sub_tasks (queue, queued_at, id) WHERE status = 'queued' AND NOT again;
+CREATE INDEX open_sub_tasks_queued_again ON rvq.open_sub_tasks (queue, queued_at, id) WHERE status = 'queued' AND again;
 CREATE INDEX open_sub_tasks_due ON rvq.open_sub_tasks (due_at) WHERE status = 'scheduled';
 CREATE INDEX open_sub_tasks_lease ON rvq.open_sub_tasks (lease_expires_at) WHERE status = 'claimed';
 CREATE INDEX open_sub_tasks_tried ON rvq.open_sub_tasks (id) WHERE attempt > 0 AND status <> 'claimed';

@@ -43,7 +43,7 @@ def horizon(cluster: Cluster, size: Size) -> Finding:
         notes=[
             f"{CLIENTS} connections without a pause, like `history`; slices of "
             f"{size.seconds(SLICE_SECONDS):g} s, {len(pinned)} of them pinned. The claim floor is raised"
-            " every second, as by maintenance."
+            " twice a second, as by maintenance."
         ],
     )
 
