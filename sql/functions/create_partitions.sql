@@ -29,7 +29,8 @@ BEGIN
             v_created := v_created + 1;
         END LOOP;
     END LOOP;
-    IF v_created > 0 THEN
+    -- Also where the partitions are older than the readers.
+    IF v_created > 0 OR to_regprocedure('rvq.payloads_of(bigint[])') IS NULL THEN
         PERFORM rvq.write_readers();
     END IF;
     RETURN v_created;

@@ -125,6 +125,13 @@ def test_readers_have_a_branch_for_each_day_that_is_made(rvq: Calls, database: D
         assert days[0] == today(rvq)  # the branch that is looked at first
 
 
+def test_a_database_whose_partitions_are_older_than_the_readers_gets_them(rvq: Calls) -> None:
+    rvq.create(payloads=["7"])
+    rvq.rows("DROP FUNCTION rvq.payloads_of, rvq.bodies_of")
+    assert create_partitions(rvq) == 0
+    assert rvq.claim_one().payload == "7"
+
+
 def test_several_makers_at_once_make_each_once(
     rvq: Calls, another: Callable[[], Calls], database: Database
 ) -> None:
