@@ -297,7 +297,7 @@ DECLARE
     v_left integer := 0;
     v_slot integer := 0;
     v_queue text;
-    v_taken bigint[] := '{}';
+    v_taken bigint[];
     v_payloads text[];
     v_expires_at timestamptz;
 BEGIN
@@ -309,6 +309,7 @@ BEGIN
     v_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
     FOR v_pass IN 1 .. 2 LOOP
         FOREACH v_queue IN ARRAY p_queues LOOP
+            -- Promotion, before the second pass, holds sub_tasks too.
             v_taken := rvq.take_queued(v_queue, v_left, v_pass = 2 OR v_slot > 0);
             CONTINUE WHEN cardinality(v_taken) = 0;
             v_payloads := rvq.payloads_of(v_taken);
@@ -982,16 +983,24 @@ COMMENT ON FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit
 
 CREATE FUNCTION rvq.list_expired_partitions(p_days integer) RETURNS TABLE(parent text, day integer)
     LANGUAGE sql
-    AS $_$
+    AS $$
     SELECT DISTINCT ON (p.day) p.parent, p.day
-      FROM (SELECT k.relname::text AS parent, substr(c.relname, length(k.relname) + 2)::integer AS day
-              FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid JOIN pg_class AS k ON k.oid = i.inhparent
-             WHERE k.relnamespace = 'rvq'::regnamespace AND k.relkind = 'p' AND c.relname ~ ('^' || k.relname || '_[0-9]+$')) AS p
+      FROM rvq.list_partitions() AS p
      WHERE p.day < rvq.day_at(rvq.clock()) - p_days
      ORDER BY p.day, p.parent <> 'tasks', p.parent
-$_$;
+$$;
 
 COMMENT ON FUNCTION rvq.list_expired_partitions(p_days integer) IS 'The next partition to drop of each day that ended more than p_days ago, oldest first.';
+
+CREATE FUNCTION rvq.list_partitions() RETURNS TABLE(parent text, day integer)
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT k.relname::text, substr(c.relname, length(k.relname) + 2)::integer
+      FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid JOIN pg_class AS k ON k.oid = i.inhparent
+     WHERE k.relnamespace = 'rvq'::regnamespace AND k.relkind = 'p' AND c.relname ~ ('^' || k.relname || '_[0-9]+$')
+$_$;
+
+COMMENT ON FUNCTION rvq.list_partitions() IS 'The partitions that rvq.create_partitions made and that are still there.';
 
 CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit integer, p_after bigint) RETURNS TABLE(id bigint, status text, attempt integer, max_attempts integer, payload text, result text, error text, queued_at timestamp with time zone, finished_at timestamp with time zone, worker_id text)
     LANGUAGE sql STABLE
@@ -1860,8 +1869,7 @@ BEGIN
         SELECT string_agg(format('WHEN %s THEN v_found := %s;', d.day, format(v_read, v_reader.facts || '_' || d.day)), E'\n                '
                           ORDER BY abs(d.day - rvq.day_at(rvq.clock())))
           INTO v_branches
-          FROM (SELECT substring(c.relname FROM '\d+$')::integer AS day FROM pg_inherits AS p JOIN pg_class AS c ON c.oid = p.inhrelid
-                 WHERE p.inhparent = format('rvq.%I', v_reader.facts)::regclass) AS d;
+          FROM rvq.list_partitions() AS d WHERE d.parent = v_reader.facts;
         EXECUTE format(v_text, v_reader.name, v_branches, format(v_read, v_reader.facts));
     END LOOP;
 END $_$;

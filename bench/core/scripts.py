@@ -41,10 +41,7 @@ def create_many(tasks: int, sub_tasks: int) -> str:
 
 def claim(limit: int) -> str:
     """Claim up to `limit`; leaves their ids and lease tokens for `complete`."""
-    columns = ", ".join(
-        f"coalesce(array_agg({column}), '{{}}') AS {name}"
-        for column, name in (("id", "ids"), ("lease_token", "tokens"))
-    )
+    columns = "coalesce(array_agg(id), '{}') AS ids, coalesce(array_agg(lease_token), '{}') AS tokens"
     call = f"rvq.claim_sub_tasks('{{worker-1}}', '{{{limit}}}', 60, ARRAY['default'])"
     return f"SELECT {columns} FROM {call} \\gset\n"
 

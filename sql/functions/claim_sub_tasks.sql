@@ -22,7 +22,7 @@ DECLARE
     v_left integer := 0;
     v_slot integer := 0;
     v_queue text;
-    v_taken bigint[] := '{}';
+    v_taken bigint[];
     v_payloads text[];
     v_expires_at timestamptz;
 BEGIN
@@ -34,6 +34,7 @@ BEGIN
     v_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
     FOR v_pass IN 1 .. 2 LOOP
         FOREACH v_queue IN ARRAY p_queues LOOP
+            -- Promotion, before the second pass, holds sub_tasks too.
             v_taken := rvq.take_queued(v_queue, v_left, v_pass = 2 OR v_slot > 0);
             CONTINUE WHEN cardinality(v_taken) = 0;
             v_payloads := rvq.payloads_of(v_taken);

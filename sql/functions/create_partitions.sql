@@ -1,8 +1,8 @@
--- Makes the day partitions from today on that are missing. A table is made beside its parent and attached, which takes
+-- Makes the day partitions from today on that are missing, and has their readers written. A table is made beside its parent and attached, which takes
 -- no lock that readers or writers of the parent would wait for. Rows are found by id alone: statistics of what partners and
 -- workers sent are never asked for, and to gather them each time a day has grown by a tenth took a core for half a second.
 -- Locks: the partitions' advisory lock, alone; parents in SHARE UPDATE EXCLUSIVE.
--- Callers: app/migrations.py, app/partner/store.py (no partition for today), dispatcher/store.py (maintenance)
+-- Callers: app/store.py, app/partner/store.py (no partition for today), dispatcher/store.py (maintenance)
 CREATE OR REPLACE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -4,9 +4,7 @@ CREATE OR REPLACE FUNCTION rvq.list_expired_partitions(p_days integer) RETURNS T
 LANGUAGE sql VOLATILE
 AS $$
     SELECT DISTINCT ON (p.day) p.parent, p.day
-      FROM (SELECT k.relname::text AS parent, substr(c.relname, length(k.relname) + 2)::integer AS day
-              FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid JOIN pg_class AS k ON k.oid = i.inhparent
-             WHERE k.relnamespace = 'rvq'::regnamespace AND k.relkind = 'p' AND c.relname ~ ('^' || k.relname || '_[0-9]+$')) AS p
+      FROM rvq.list_partitions() AS p
      WHERE p.day < rvq.day_at(rvq.clock()) - p_days
      ORDER BY p.day, p.parent <> 'tasks', p.parent
 $$;

@@ -36,8 +36,7 @@ BEGIN
         SELECT string_agg(format('WHEN %s THEN v_found := %s;', d.day, format(v_read, v_reader.facts || '_' || d.day)), E'\n                '
                           ORDER BY abs(d.day - rvq.day_at(rvq.clock())))
           INTO v_branches
-          FROM (SELECT substring(c.relname FROM '\d+$')::integer AS day FROM pg_inherits AS p JOIN pg_class AS c ON c.oid = p.inhrelid
-                 WHERE p.inhparent = format('rvq.%I', v_reader.facts)::regclass) AS d;
+          FROM rvq.list_partitions() AS d WHERE d.parent = v_reader.facts;
         EXECUTE format(v_text, v_reader.name, v_branches, format(v_read, v_reader.facts));
     END LOOP;
 END $$;

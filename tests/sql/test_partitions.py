@@ -91,7 +91,7 @@ def test_a_task_lives_on_over_midnight(rvq: Calls, database: Database) -> None:
 
 
 def test_what_is_claimed_of_several_days_comes_with_its_own_texts(rvq: Calls, database: Database) -> None:
-    """Mixed, so that days alternate; the first one is of a day without a partition of its own to look in."""
+    """Also where the first one is of the last day, and where nothing is known of one."""
     tasks = []
     for day in range(3):
         database.move_clock(FAR + (90 + day) * DAY)
@@ -130,6 +130,18 @@ def test_a_database_whose_partitions_are_older_than_the_readers_gets_them(rvq: C
     rvq.rows("DROP FUNCTION rvq.payloads_of, rvq.bodies_of")
     assert create_partitions(rvq) == 0
     assert rvq.claim_one().payload == "7"
+
+
+def test_a_partition_that_somebody_else_named_is_no_day_of_ours(rvq: Calls) -> None:
+    rvq.rows("CREATE TABLE rvq.sub_tasks_of_old PARTITION OF rvq.sub_tasks FOR VALUES FROM (1) TO (2)")
+    try:
+        rvq.rows("DROP FUNCTION rvq.payloads_of, rvq.bodies_of")
+        assert create_partitions(rvq) == 0
+        rvq.create(payloads=["7"])
+        assert rvq.claim_one().payload == "7"
+        assert drop_expired(rvq, 0) == 0
+    finally:
+        rvq.rows("DROP TABLE rvq.sub_tasks_of_old")
 
 
 def test_several_makers_at_once_make_each_once(
