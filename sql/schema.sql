@@ -299,6 +299,7 @@ DECLARE
     v_queue text;
     v_taken bigint[];
     v_payloads text[];
+    v_room integer := 16777216;
     v_expires_at timestamptz;
 BEGIN
     PERFORM rvq.enter();
@@ -312,7 +313,12 @@ BEGIN
             -- Promotion, before the second pass, holds sub_tasks too.
             v_taken := rvq.take_queued(v_queue, v_left, v_pass = 2 OR v_slot > 0);
             CONTINUE WHEN cardinality(v_taken) = 0;
-            v_payloads := rvq.payloads_of(v_taken);
+            IF cardinality(v_taken) <= 128 THEN
+                v_payloads := rvq.payloads_of(v_taken);
+            ELSE
+                v_payloads := rvq.payloads_within(v_taken, v_room);
+                v_taken := v_taken[:cardinality(v_payloads)];
+            END IF;
             IF array_position(v_payloads, NULL) IS NOT NULL THEN
                 RAISE data_corrupted USING MESSAGE = format('sub_task %s has no payload', v_taken[array_position(v_payloads, NULL)]);
             END IF;
@@ -325,8 +331,9 @@ BEGIN
              WHERE s.id = t.id
             RETURNING t.claim, s.id, v_queue, s.attempt::integer, s.max_attempts::integer, t.payload, s.lease_token, s.lease_expires_at;
             INSERT INTO rvq.counter_deltas (queue, queued, claimed) VALUES (v_queue, -cardinality(v_taken), cardinality(v_taken));
-            v_left := v_left - cardinality(v_taken);
             v_slot := v_slot + cardinality(v_taken);
+            v_room := v_room - pg_column_size(v_payloads);
+            v_left := CASE WHEN v_room > 0 THEN v_left - cardinality(v_taken) ELSE 0 END;
             EXIT WHEN v_left = 0;
         END LOOP;
         EXIT WHEN v_pass = 2 OR v_left = 0 OR rvq.promote_due(1000) = 0;
@@ -469,12 +476,11 @@ BEGIN
         SELECT k.outcomes, k.task_ids INTO v_outcomes, v_known FROM rvq.use_keys(p_idempotency_keys, p_body_hashes, v_ids, v_refused) AS k;
     END IF;
     WITH task AS (
-        SELECT n.place::integer, n.id, n.total, n.queue, CASE WHEN n.not_before > v_now THEN n.not_before END AS due_at,
-               n.policy::rvq.completion_policy, n.required, n.deadline_seconds, n.url, n.host, n.metadata
-          FROM unnest(v_outcomes, v_ids, p_totals, p_queues, p_not_before, p_policies, p_required, p_deadline_seconds, p_webhook_urls,
-                      p_webhook_hosts, p_metadata) WITH ORDINALITY
-               AS n(outcome, id, total, queue, not_before, policy, required, deadline_seconds, url, host, metadata, place)
-         WHERE n.outcome = 'created'),
+        SELECT i AS place, v_ids[i] AS id, p_totals[i] AS total, p_queues[i] AS queue,
+               CASE WHEN p_not_before[i] > v_now THEN p_not_before[i] END AS due_at, p_policies[i]::rvq.completion_policy AS policy,
+               p_required[i] AS required, p_deadline_seconds[i] AS deadline_seconds, p_webhook_urls[i] AS url, p_webhook_hosts[i] AS host,
+               p_metadata[i] AS metadata
+          FROM generate_series(1, cardinality(v_ids)) AS i WHERE v_outcomes[i] = 'created'),
     fact AS (
         INSERT INTO rvq.tasks (id, created_at, deadline_seconds, total, required, policy, queue, webhook_url, webhook_host, metadata)
         SELECT t.id, v_now, t.deadline_seconds, t.total, t.required, t.policy, t.queue, t.url, t.host, t.metadata FROM task AS t),
@@ -1114,6 +1120,21 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.oldest_queued_at(p_queue text) IS 'Since when the oldest queued sub_task of a queue is queued.';
+
+CREATE FUNCTION rvq.payloads_within(p_ids bigint[], p_bytes integer) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    v_payloads text[] := '{}';
+BEGIN
+    FOR v_first IN 1 .. cardinality(p_ids) BY 128 LOOP
+        v_payloads := v_payloads || rvq.payloads_of(p_ids[v_first:v_first + 127]);
+        EXIT WHEN pg_column_size(v_payloads) >= p_bytes;
+    END LOOP;
+    RETURN v_payloads;
+END $$;
+
+COMMENT ON FUNCTION rvq.payloads_within(p_ids bigint[], p_bytes integer) IS 'By id, in their order, and no more once there are so many bytes.';
 
 CREATE FUNCTION rvq.promote_due(p_limit integer) RETURNS integer
     LANGUAGE plpgsql

@@ -68,6 +68,7 @@ ROUTES = (
         "Lease sub_tasks to a worker",
         answers={200: Claimed},
         body=ClaimBody,
-        detail="Empty when there is nothing to do. Never waits.",
+        detail="Empty when there is nothing to do. Never waits. Where payloads are large, fewer than `limit`:"
+        " a claim goes no further once it has 16 MiB of them.",
     ),
 )

@@ -1,6 +1,7 @@
 -- Serves several claims that differ in their worker and limit only; many small requests are served by one call. Takes up
 -- to the sum of p_limits, for the first claim first, the queues in the order given. When that is too few, what is
--- scheduled and due by now is queued and a second pass made.
+-- scheduled and due by now is queued and a second pass made. It goes no further once it has 16 MiB of payloads, and
+-- looks at every 128, which are 32 MiB at most: a thousand of the largest would be 256 MiB, here and several times in the API.
 -- Locked by one statement and updated by the next, which sees what was locked: an UPDATE that finds a row changed since its
 -- snapshot runs what it joins once more, locks, limit and all.
 -- Locks: door; sub_tasks with SKIP LOCKED, see rvq.take_queued. Writes no tasks row.
@@ -24,6 +25,7 @@ DECLARE
     v_queue text;
     v_taken bigint[];
     v_payloads text[];
+    v_room integer := 16777216;
     v_expires_at timestamptz;
 BEGIN
     PERFORM rvq.enter();
@@ -37,7 +39,12 @@ BEGIN
             -- Promotion, before the second pass, holds sub_tasks too.
             v_taken := rvq.take_queued(v_queue, v_left, v_pass = 2 OR v_slot > 0);
             CONTINUE WHEN cardinality(v_taken) = 0;
-            v_payloads := rvq.payloads_of(v_taken);
+            IF cardinality(v_taken) <= 128 THEN
+                v_payloads := rvq.payloads_of(v_taken);
+            ELSE
+                v_payloads := rvq.payloads_within(v_taken, v_room);
+                v_taken := v_taken[:cardinality(v_payloads)];
+            END IF;
             IF array_position(v_payloads, NULL) IS NOT NULL THEN
                 RAISE data_corrupted USING MESSAGE = format('sub_task %s has no payload', v_taken[array_position(v_payloads, NULL)]);
             END IF;
@@ -50,8 +57,9 @@ BEGIN
              WHERE s.id = t.id
             RETURNING t.claim, s.id, v_queue, s.attempt::integer, s.max_attempts::integer, t.payload, s.lease_token, s.lease_expires_at;
             INSERT INTO rvq.counter_deltas (queue, queued, claimed) VALUES (v_queue, -cardinality(v_taken), cardinality(v_taken));
-            v_left := v_left - cardinality(v_taken);
             v_slot := v_slot + cardinality(v_taken);
+            v_room := v_room - pg_column_size(v_payloads);
+            v_left := CASE WHEN v_room > 0 THEN v_left - cardinality(v_taken) ELSE 0 END;
             EXIT WHEN v_left = 0;
         END LOOP;
         EXIT WHEN v_pass = 2 OR v_left = 0 OR rvq.promote_due(1000) = 0;

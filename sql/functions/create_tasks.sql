@@ -43,12 +43,11 @@ BEGIN
         SELECT k.outcomes, k.task_ids INTO v_outcomes, v_known FROM rvq.use_keys(p_idempotency_keys, p_body_hashes, v_ids, v_refused) AS k;
     END IF;
     WITH task AS (
-        SELECT n.place::integer, n.id, n.total, n.queue, CASE WHEN n.not_before > v_now THEN n.not_before END AS due_at,
-               n.policy::rvq.completion_policy, n.required, n.deadline_seconds, n.url, n.host, n.metadata
-          FROM unnest(v_outcomes, v_ids, p_totals, p_queues, p_not_before, p_policies, p_required, p_deadline_seconds, p_webhook_urls,
-                      p_webhook_hosts, p_metadata) WITH ORDINALITY
-               AS n(outcome, id, total, queue, not_before, policy, required, deadline_seconds, url, host, metadata, place)
-         WHERE n.outcome = 'created'),
+        SELECT i AS place, v_ids[i] AS id, p_totals[i] AS total, p_queues[i] AS queue,
+               CASE WHEN p_not_before[i] > v_now THEN p_not_before[i] END AS due_at, p_policies[i]::rvq.completion_policy AS policy,
+               p_required[i] AS required, p_deadline_seconds[i] AS deadline_seconds, p_webhook_urls[i] AS url, p_webhook_hosts[i] AS host,
+               p_metadata[i] AS metadata
+          FROM generate_series(1, cardinality(v_ids)) AS i WHERE v_outcomes[i] = 'created'),
     fact AS (
         INSERT INTO rvq.tasks (id, created_at, deadline_seconds, total, required, policy, queue, webhook_url, webhook_host, metadata)
         SELECT t.id, v_now, t.deadline_seconds, t.total, t.required, t.policy, t.queue, t.url, t.host, t.metadata FROM task AS t),

@@ -11,6 +11,8 @@ import pytest
 from tests.sql.calls import Calls, Lease
 from tests.support.database import Database
 
+LARGEST = 256 * 1024
+
 
 def test_a_claim_carries_all_that_the_worker_needs(rvq: Calls) -> None:
     task_id = rvq.create(payloads=['{"a": 1.10}'], max_attempts=7)
@@ -57,6 +59,30 @@ def test_no_more_is_leased_than_returned(rvq: Calls) -> None:
     assert rvq.task(task_id).counts == {"queued": 6, "claimed": 4}
     assert len(rvq.claim(100)) == 6
     assert rvq.claim(100) == []
+
+
+def test_a_claim_of_large_payloads_ends_after_16_mib_and_leases_no_more_than_it_returns(rvq: Calls) -> None:
+    largest = f'"{"x" * (LARGEST - 2)}"'
+    task_id = rvq.create(payloads=[largest] * 200)
+    first = rvq.claim(1000)
+    assert [lease.id for lease in first] == [task_id + number for number in range(1, 129)]
+    assert {lease.payload for lease in first} == {largest}
+    assert rvq.task(task_id).counts == {"queued": 72, "claimed": 128}
+    assert [lease.id for lease in rvq.claim(1000)] == [task_id + number for number in range(129, 201)]
+
+
+def test_large_payloads_of_one_queue_leave_no_room_for_those_of_the_next(rvq: Calls) -> None:
+    for queue in ("a", "b"):
+        rvq.create(payloads=[f'"{"x" * (LARGEST - 2)}"'] * 70, queue=queue)
+    assert {lease.queue for lease in rvq.claim(1000, queues=["a", "b"])} == {"a"}
+    assert {lease.queue for lease in rvq.claim(1000, queues=["a", "b"])} == {"b"}
+
+
+def test_small_payloads_are_claimed_a_thousand_at_a_time(rvq: Calls) -> None:
+    task_id = rvq.create(payloads=[str(number) for number in range(1200)])
+    claimed = [(lease.id, lease.payload) for lease in rvq.claim(1000)]
+    assert claimed == [(task_id + number + 1, str(number)) for number in range(1000)]
+    assert rvq.task(task_id).counts == {"queued": 200, "claimed": 1000}
 
 
 def test_the_oldest_go_first_across_tasks(rvq: Calls) -> None:
