@@ -1,5 +1,6 @@
 -- Newest first. Each status is read from where it is few: open tasks, or events, of which a partial index has the
--- unsuccessful ones.
+-- unsuccessful ones. Few may still be millions, all queued, and a handful running among them. So which open tasks have a
+-- sub_task that was claimed is found out beforehand, from the sub_tasks' side, and only what is listed is viewed.
 -- Callers: app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.list_tasks(p_status text, p_limit integer, p_before bigint) RETURNS SETOF rvq.task_view
 LANGUAGE plpgsql STABLE
@@ -10,14 +11,19 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET jit = off
 AS $$
+DECLARE
+    v_tried bigint[];
 BEGIN
     IF p_status IS NULL THEN
         RETURN QUERY SELECT v.* FROM (SELECT t AS task FROM rvq.tasks AS t WHERE t.id < p_before ORDER BY t.id DESC LIMIT p_limit) AS l
                        CROSS JOIN LATERAL rvq.view_task(l.task) AS v ORDER BY v.id DESC;
     ELSIF p_status IN ('queued', 'running') THEN
-        RETURN QUERY SELECT v.* FROM rvq.open_tasks AS o JOIN rvq.tasks AS t ON t.id = o.id
-                       CROSS JOIN LATERAL rvq.view_task(t) AS v
-                      WHERE o.id < p_before AND v.status = p_status ORDER BY o.id DESC LIMIT p_limit;
+        v_tried := ARRAY(SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.status = 'claimed'
+                          UNION SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.attempt > 0 AND s.status <> 'claimed');
+        RETURN QUERY SELECT v.* FROM (SELECT o.id FROM rvq.open_tasks AS o
+                                       WHERE o.id < p_before AND (o.unfinished < o.total OR o.id = ANY (v_tried)) = (p_status = 'running')
+                                       ORDER BY o.id DESC LIMIT p_limit) AS l
+                       JOIN rvq.tasks AS t ON t.id = l.id CROSS JOIN LATERAL rvq.view_task(t) AS v ORDER BY v.id DESC;
     ELSE
         RETURN QUERY EXECUTE format(
             'SELECT v.* FROM rvq.events AS e JOIN rvq.tasks AS t ON t.id = rvq.task_of(e.id)

@@ -52,6 +52,34 @@ def test_tasks_are_listed_by_status(rvq: Calls, by_status: dict[str, list[int]])
         assert {task.status for task in rvq.tasks(status)} == {status}
 
 
+def test_every_open_task_is_listed_under_the_status_it_is_read_with(rvq: Calls) -> None:
+    fresh, started, waiting, given_back, held = (rvq.create(2, queue=queue) for queue in "abcde")
+    rvq.succeed(*rvq.claim(1, queues=["b"]))
+    rvq.fail(*rvq.claim(1, queues=["c"]), retry_after=100)
+    rvq.release(*rvq.claim(2, queues=["d"]))
+    rvq.claim(1, queues=["e"])
+    for status, expected in {"queued": [given_back, fresh], "running": [held, waiting, started]}.items():
+        assert all_pages(rvq, status) == expected
+        assert {rvq.task(task_id).status for task_id in expected} == {status}
+
+
+@pytest.mark.parametrize("status", ["queued", "running"])
+def test_only_the_tasks_on_the_page_are_viewed_however_many_are_open(
+    rvq: Calls, in_transaction: Callable[[], Calls], status: str
+) -> None:
+    for _ in range(100):
+        rvq.create(2)
+    rvq.claim(100 if status == "queued" else 2)
+    reader = in_transaction()
+    scans = "SELECT idx_scan FROM pg_stat_xact_all_tables WHERE relid = 'rvq.open_sub_tasks'::regclass"
+    before = reader.value(scans)
+    page = reader.tasks(status, 3, NEWEST)
+    assert len(page) == (3 if status == "queued" else 1)
+    read = reader.value(scans) - before
+    reader.connection.commit()
+    assert read == len(page) + 2, "two scans find out which were claimed, one views each task"
+
+
 def test_a_listed_task_is_the_task_that_is_read(rvq: Calls, by_status: dict[str, list[int]]) -> None:
     listed: list[Task] = rvq.tasks()
     assert listed == [rvq.task(task.id) for task in listed]
