@@ -1708,6 +1708,7 @@ BEGIN
                                           FROM rvq.queues AS q WHERE q.queue = p_queue), '-infinity')
            AND (p_again IS NOT NULL OR NOT EXISTS (
                SELECT FROM rvq.open_sub_tasks AS a WHERE a.status = 'queued' AND a.again AND a.queue = p_queue))
+           AND (p_again IS NOT NULL OR age(s.xmax) > 1000)
          ORDER BY s.queued_at, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
 END $$;
 
@@ -1743,8 +1744,6 @@ BEGIN
         ELSE
             v_taken := rvq.take_lane(p_queue, true, p_limit);
         END IF;
-    ELSIF NOT p_holds THEN
-        RETURN v_taken;
     END IF;
     IF cardinality(v_taken) < p_limit THEN
         v_taken := v_taken || rvq.take_more_of_lane(p_queue, false, p_limit - cardinality(v_taken));
@@ -2096,7 +2095,7 @@ CREATE TABLE rvq.open_sub_tasks (
     queue text NOT NULL COLLATE pg_catalog."C",
     worker_id text
 )
-WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.2');
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.2');
 
 COMMENT ON TABLE rvq.open_sub_tasks IS 'A sub_task that has not ended: where it stands and who holds it.';
 

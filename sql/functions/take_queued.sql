@@ -1,5 +1,6 @@
 -- A queue's oldest first: those queued again, which are the older ones, then those queued for the first time. Mostly nothing
--- is queued again, and one statement finds that out and takes.
+-- is queued again, and one statement finds that out and takes. When it finds nothing, what it passed over because somebody
+-- had touched it is looked at too.
 -- p_holds: the caller holds sub_tasks already, and must not wait.
 -- Locks: sub_tasks with SKIP LOCKED, see rvq.take_lane and rvq.take_more_of_lane.
 -- Callers: rvq.claim_sub_tasks
@@ -21,8 +22,6 @@ BEGIN
         ELSE
             v_taken := rvq.take_lane(p_queue, true, p_limit);
         END IF;
-    ELSIF NOT p_holds THEN
-        RETURN v_taken;
     END IF;
     IF cardinality(v_taken) < p_limit THEN
         v_taken := v_taken || rvq.take_more_of_lane(p_queue, false, p_limit - cardinality(v_taken));

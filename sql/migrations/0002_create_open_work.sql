@@ -25,6 +25,7 @@ CREATE INDEX open_tasks_deadline ON rvq.open_tasks (deadline_at) WHERE deadline_
 COMMENT ON TABLE rvq.open_tasks IS 'A task that has not ended. Carries all that ending it needs, so that the last completion reads no fact.';
 COMMENT ON COLUMN rvq.open_tasks.run IS 'How many times the task was reopened by an admin retry.';
 
+-- Half of a page is left free: a claim changes all that was created together, and the new versions find room beside the old.
 CREATE TABLE rvq.open_sub_tasks (
     id               bigint              NOT NULL PRIMARY KEY,
     queued_at        timestamptz         NOT NULL,
@@ -37,7 +38,7 @@ CREATE TABLE rvq.open_sub_tasks (
     again            boolean             NOT NULL DEFAULT false,
     queue            text COLLATE "C"    NOT NULL,
     worker_id        text
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_scale_factor = 0.2, autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.2);
 CREATE INDEX open_sub_tasks_queued ON rvq.open_sub_tasks (queue, queued_at, id) WHERE status = 'queued' AND NOT again;
 CREATE INDEX open_sub_tasks_queued_again ON rvq.open_sub_tasks (queue, queued_at, id) WHERE status = 'queued' AND again;

@@ -110,6 +110,33 @@ def test_two_claimers_get_different_sub_tasks_without_waiting(
     other.connection.commit()
 
 
+def test_what_was_claimed_while_a_claim_looks_on_is_passed_over_and_not_locked(
+    rvq: Calls, in_transaction: Callable[[], Calls]
+) -> None:
+    """The claim's view is from before the other one's commit: to follow a row would raise an error here."""
+    task_id = rvq.create(4)
+    other = in_transaction()
+    other.rows("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    other.rows("SELECT")
+    leases = rvq.claim(2)
+    assert [lease.id for lease in other.claim(2)] == [task_id + 3, task_id + 4]
+    assert rvq.succeed(*leases) == ["succeeded", "succeeded"]
+    other.connection.commit()
+
+
+def test_what_a_claim_rolled_back_had_comes_first_again_after_a_thousand_transactions(
+    rvq: Calls, in_transaction: Callable[[], Calls]
+) -> None:
+    task_id = rvq.create(4)
+    other = in_transaction()
+    other.claim(1)
+    other.connection.rollback()
+    assert rvq.claim_one().id == task_id + 2, "what was touched of late is passed over"
+    for _ in range(1000):
+        rvq.rows("SELECT pg_current_xact_id()")
+    assert rvq.claim_one().id == task_id + 1
+
+
 def test_a_claim_rolled_back_leases_nothing(rvq: Calls, in_transaction: Callable[[], Calls]) -> None:
     rvq.create(1)
     other = in_transaction()
