@@ -1047,8 +1047,7 @@ BEGIN
         RETURN QUERY SELECT v.* FROM (SELECT t AS task FROM rvq.tasks AS t WHERE t.id < p_before ORDER BY t.id DESC LIMIT p_limit) AS l
                        CROSS JOIN LATERAL rvq.view_task(l.task) AS v ORDER BY v.id DESC;
     ELSIF p_status IN ('queued', 'running') THEN
-        v_tried := ARRAY(SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.status = 'claimed'
-                          UNION SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.attempt > 0 AND s.status <> 'claimed');
+        v_tried := ARRAY(SELECT t.id FROM rvq.tried_tasks() AS t(id));
         RETURN QUERY SELECT v.* FROM (SELECT o.id FROM rvq.open_tasks AS o
                                        WHERE o.id < p_before AND (o.unfinished < o.total OR o.id = ANY (v_tried)) = (p_status = 'running')
                                        ORDER BY o.id DESC LIMIT p_limit) AS l
@@ -1626,8 +1625,7 @@ CREATE FUNCTION rvq.stats() RETURNS text
           FROM counter),
     touched AS (
         SELECT count(*) AS tasks
-          FROM (SELECT rvq.task_of(s.id) AS id FROM rvq.open_sub_tasks AS s WHERE s.status = 'claimed'
-                UNION SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.attempt > 0 AND s.status <> 'claimed') AS s
+          FROM rvq.tried_tasks() AS s(id)
           JOIN rvq.open_tasks AS t ON t.id = s.id AND t.unfinished = t.total)
     SELECT json_build_object(
         'tasks', json_build_object('queued', t.open - t.started - touched.tasks, 'running', t.started + touched.tasks,
@@ -1758,6 +1756,16 @@ CREATE FUNCTION rvq.task_of(p_id bigint) RETURNS bigint
     AS $$ SELECT p_id & -16384 $$;
 
 COMMENT ON FUNCTION rvq.task_of(p_id bigint) IS 'The task of a sub_task, an event or a delivery: its id without the 14 low bits.';
+
+CREATE FUNCTION rvq.tried_tasks() RETURNS SETOF bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.status = 'claimed'
+    UNION
+    SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.attempt > 0 AND s.status <> 'claimed'
+$$;
+
+COMMENT ON FUNCTION rvq.tried_tasks() IS 'The open tasks with an unfinished sub_task that was claimed.';
 
 CREATE FUNCTION rvq.uncount_day(p_day integer) RETURNS void
     LANGUAGE plpgsql

@@ -1,6 +1,6 @@
 -- Newest first. Each status is read from where it is few: open tasks, or events, of which a partial index has the
--- unsuccessful ones. Few may still be millions, all queued, and a handful running among them. So which open tasks have a
--- sub_task that was claimed is found out beforehand, from the sub_tasks' side, and only what is listed is viewed.
+-- unsuccessful ones. Few may still be millions, all queued, and a handful running among them: which these are is found out
+-- beforehand, and only what is listed is viewed.
 -- Callers: app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.list_tasks(p_status text, p_limit integer, p_before bigint) RETURNS SETOF rvq.task_view
 LANGUAGE plpgsql STABLE
@@ -18,8 +18,7 @@ BEGIN
         RETURN QUERY SELECT v.* FROM (SELECT t AS task FROM rvq.tasks AS t WHERE t.id < p_before ORDER BY t.id DESC LIMIT p_limit) AS l
                        CROSS JOIN LATERAL rvq.view_task(l.task) AS v ORDER BY v.id DESC;
     ELSIF p_status IN ('queued', 'running') THEN
-        v_tried := ARRAY(SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.status = 'claimed'
-                          UNION SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.attempt > 0 AND s.status <> 'claimed');
+        v_tried := ARRAY(SELECT t.id FROM rvq.tried_tasks() AS t(id));
         RETURN QUERY SELECT v.* FROM (SELECT o.id FROM rvq.open_tasks AS o
                                        WHERE o.id < p_before AND (o.unfinished < o.total OR o.id = ANY (v_tried)) = (p_status = 'running')
                                        ORDER BY o.id DESC LIMIT p_limit) AS l

@@ -21,8 +21,7 @@ AS $$
           FROM counter),
     touched AS (
         SELECT count(*) AS tasks
-          FROM (SELECT rvq.task_of(s.id) AS id FROM rvq.open_sub_tasks AS s WHERE s.status = 'claimed'
-                UNION SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.attempt > 0 AND s.status <> 'claimed') AS s
+          FROM rvq.tried_tasks() AS s(id)
           JOIN rvq.open_tasks AS t ON t.id = s.id AND t.unfinished = t.total)
     SELECT json_build_object(
         'tasks', json_build_object('queued', t.open - t.started - touched.tasks, 'running', t.started + touched.tasks,
