@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from app.embedded import Cluster
-from bench.core import scripts
+from bench.core import beside, scripts
 from bench.core.bed import Bed
 from bench.core.finding import Finding, Size, Target, compared
 from bench.core.pgbench import Load, run_pgbench
@@ -12,7 +15,7 @@ from bench.figures import table, written
 from bench.svg import bar_chart
 
 SECONDS = 10
-RVQ, PLAIN, NO_WAIT = "RVQ", "plain rows", "RVQ, asynchronous commit"
+RVQ, PLAIN, BARE, NO_WAIT = "RVQ", "plain rows", "a bare queue", "RVQ, asynchronous commit"
 SHOWN = (
     "transactions/s",
     "sub_tasks/s",
@@ -39,22 +42,8 @@ def _life(
     cluster: Cluster, size: Size, name: str, *, sub_tasks: int, clients: int, rate: tuple[str, float]
 ) -> Finding:
     bed = Bed(cluster, f"life_{name}")
-    seconds = size.seconds(SECONDS)
-    ours = Load(scripts.life(sub_tasks), clients, seconds=seconds)
-    plain = Load(scripts.plain_life(sub_tasks), clients, seconds=seconds)
-    no_wait = Load(ours.script, clients, seconds=seconds, options={"synchronous_commit": "off"})
-
-    def run_plain() -> Sample:
-        bed.execute(*scripts.PLAIN_TABLES.split(";\n")[:-1])
-        return bed.run(plain, sub_tasks, maintained=False)
-
-    def run_ours(load: Load) -> Sample:
-        bed.execute("SELECT rvq.reset()")
-        return bed.run(load, sub_tasks)
-
-    samples = alternate(
-        size.runs, {RVQ: lambda: run_ours(ours), PLAIN: run_plain, NO_WAIT: lambda: run_ours(no_wait)}
-    )
+    ours = Load(scripts.life(sub_tasks), clients, seconds=size.seconds(SECONDS))
+    samples = _measure(bed, size, ours, sub_tasks)
     question = f"A task's whole life: create, claim, complete {sub_tasks}, event; {clients} connections"
     return Finding(
         question,
@@ -69,14 +58,36 @@ def _life(
         notes=[
             "`plain rows`: the same rows, one INSERT or UPDATE by primary key a row, in three transactions"
             " a task; no counters, fence, fan-in or order of claims.",
+            "`a bare queue` (bench/core/bare.sql): order of claims, fence, fan-in and an outbox row, in two"
+            " tables; none of the rest.",
             "All durable but the variant with asynchronous commit: it tells what waiting for the disk costs.",
         ],
+    )
+
+
+def _measure(bed: Bed, size: Size, ours: Load, sub_tasks: int) -> Variants:
+    def run(before: str, load: Load) -> Sample:
+        bed.execute(before)
+        return bed.run(load, sub_tasks, maintained=load.script == ours.script)
+
+    reset, no_wait = "SELECT rvq.reset()", replace(ours, options={"synchronous_commit": "off"})
+    plain = replace(ours, script=beside.plain_life(sub_tasks))
+    bare = replace(ours, script=beside.bare_life(sub_tasks))
+    return alternate(
+        size.runs,
+        {
+            RVQ: partial(run, reset, ours),
+            PLAIN: partial(run, beside.PLAIN_ROWS, plain),
+            BARE: partial(run, beside.BARE_QUEUE, bare),
+            NO_WAIT: partial(run, reset, no_wait),
+        },
     )
 
 
 def _targets(samples: Variants, rate: tuple[str, float]) -> list[Target]:
     figure, least = rate
     payload = len(scripts.PAYLOAD)
+    ratios = (figure, "server CPU us/sub_task", "WAL bytes/sub_task")
     return [
         Target(figure, median(samples[RVQ], figure), least=least),
         Target(
@@ -85,9 +96,8 @@ def _targets(samples: Variants, rate: tuple[str, float]) -> list[Target]:
             most=1200,
         ),
         Target("commits/sub_task", median(samples[RVQ], "commits/sub_task")),
-        *compared(
-            samples, RVQ, PLAIN, {figure: None, "server CPU us/sub_task": None, "WAL bytes/sub_task": None}
-        ),
+        *compared(samples, RVQ, PLAIN, dict.fromkeys(ratios)),
+        *compared(samples, RVQ, BARE, dict.fromkeys(ratios)),
         *compared(samples, NO_WAIT, RVQ, {figure: None}),
     ]
 
