@@ -313,6 +313,7 @@ BEGIN
             -- Promotion, before the second pass, holds sub_tasks too.
             v_taken := rvq.take_queued(v_queue, v_left, v_pass = 2 OR v_slot > 0);
             CONTINUE WHEN cardinality(v_taken) = 0;
+            -- No more than one piece: the usual case, and a call less.
             IF cardinality(v_taken) <= 128 THEN
                 v_payloads := rvq.payloads_of(v_taken);
             ELSE

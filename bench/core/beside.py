@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.core.scripts import PAYLOAD, RESULT, URL
+from bench.core.scripts import LEASES, PAYLOAD, RESULT, URL
 
 BARE_QUEUE = Path(__file__).with_name("bare.sql").read_text()
 PLAIN_ROWS = """
@@ -55,10 +55,9 @@ def plain_life(sub_tasks: int) -> str:
 
 def bare_life(sub_tasks: int) -> str:
     """A task's life in the bare queue, in as many calls and transactions as `scripts.life`."""
-    ids, tokens = "coalesce(array_agg(id), '{}') AS ids", "coalesce(array_agg(lease_token), '{}') AS tokens"
     payloads = f"array_fill('{PAYLOAD}'::text, ARRAY[{sub_tasks}])"
     return (
         f"SELECT bare.create_task({payloads}, '{URL}', '{{\"order\": 1}}');\n"
-        f"SELECT {ids}, {tokens} FROM bare.claim('worker-1', {sub_tasks}) \\gset\n"
+        f"SELECT {LEASES} FROM bare.claim('worker-1', {sub_tasks}) \\gset\n"
         f"SELECT bare.complete(:ids::bigint[], :tokens::uuid[], '{RESULT}');\n"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 PAYLOAD = '{"text": "some small payload of a hundred bytes or so, which is what many real ones look like"}'
 RESULT = '{"words": 14}'
+LEASES = "coalesce(array_agg(id), '{}') AS ids, coalesce(array_agg(lease_token), '{}') AS tokens"
 URL, HOST = "https://hooks.partner.example/x", "hooks.partner.example"
 
 
@@ -41,9 +42,8 @@ def create_many(tasks: int, sub_tasks: int) -> str:
 
 def claim(limit: int) -> str:
     """Claim up to `limit`; leaves their ids and lease tokens for `complete`."""
-    columns = "coalesce(array_agg(id), '{}') AS ids, coalesce(array_agg(lease_token), '{}') AS tokens"
     call = f"rvq.claim_sub_tasks('{{worker-1}}', '{{{limit}}}', 60, ARRAY['default'])"
-    return f"SELECT {columns} FROM {call} \\gset\n"
+    return f"SELECT {LEASES} FROM {call} \\gset\n"
 
 
 def complete() -> str:

@@ -5,7 +5,8 @@
 -- followed to its newest version, and whoever holds that is waited for. One scan goes in the lock order, so this can't be
 -- part of a deadlock as long as the caller holds no sub_task yet. But what is found at the end is claimed already: it would stay
 -- locked for nothing, and whoever completes it would wait for our commit. So the quick way passes over what others touched: a
--- row's xmax is 0, or who locked or changed it last. After a thousand transactions it must be free, its claim was rolled back.
+-- row's xmax is 0, or who locked or changed it last. One over a thousand transactions old is most likely a claim's that was rolled
+-- back; if not, SKIP LOCKED finds out.
 -- Locks: sub_tasks by (queued_at, id), with SKIP LOCKED.
 -- Callers: rvq.take_queued, rvq.take_more_of_lane
 CREATE OR REPLACE FUNCTION rvq.take_lane(p_queue text, p_again boolean, p_limit integer) RETURNS bigint[]

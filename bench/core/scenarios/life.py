@@ -66,20 +66,24 @@ def _life(
 
 
 def _measure(bed: Bed, size: Size, ours: Load, sub_tasks: int) -> Variants:
-    def run(before: str, load: Load) -> Sample:
-        bed.execute(before)
-        return bed.run(load, sub_tasks, maintained=load.script == ours.script)
+    def run_ours(load: Load) -> Sample:
+        bed.execute("SELECT rvq.reset()")
+        return bed.run(load, sub_tasks)
 
-    reset, no_wait = "SELECT rvq.reset()", replace(ours, options={"synchronous_commit": "off"})
+    def run_beside(tables: str, load: Load) -> Sample:
+        bed.execute(tables)
+        return bed.run(load, sub_tasks, maintained=False)
+
+    no_wait = replace(ours, options={"synchronous_commit": "off"})
     plain = replace(ours, script=beside.plain_life(sub_tasks))
     bare = replace(ours, script=beside.bare_life(sub_tasks))
     return alternate(
         size.runs,
         {
-            RVQ: partial(run, reset, ours),
-            PLAIN: partial(run, beside.PLAIN_ROWS, plain),
-            BARE: partial(run, beside.BARE_QUEUE, bare),
-            NO_WAIT: partial(run, reset, no_wait),
+            RVQ: partial(run_ours, ours),
+            PLAIN: partial(run_beside, beside.PLAIN_ROWS, plain),
+            BARE: partial(run_beside, beside.BARE_QUEUE, bare),
+            NO_WAIT: partial(run_ours, no_wait),
         },
     )
 
