@@ -1,6 +1,6 @@
 """gunicorn -c gunicorn.conf.py app.wsgi:app
 
-Everything comes from the settings (see app/settings.py); this file only gives it Gunicorn's names.
+Everything comes from the settings (see app/settings/settings.py); this file only gives it Gunicorn's names.
 """
 
 import os
@@ -8,20 +8,20 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 # On a reload (HUP) this file is run again, and has to find the code that is there now.
-_before = getattr(sys.modules.get("app.serving"), "settings", None)
+_before = getattr(sys.modules.get("app.server.hooks"), "settings", None)
 for _name in [name for name in sys.modules if name == "app" or name.startswith("app.")]:
     del sys.modules[_name]
 
-from app import serving  # noqa: E402
+from app.server import hooks  # noqa: E402
 
-settings = serving.load(os.environ, _before)
-serving.choose_metrics_folder(os.environ)
+settings = hooks.load(os.environ, _before)
+hooks.choose_metrics_folder(os.environ)
 
 bind = settings.bind
 workers = settings.processes
-threads = serving.threads_of(settings)
-worker_class = "app.gunicorn_worker.Worker"
-worker_connections = serving.connections_that_fit(threads)
+threads = hooks.threads_of(settings)
+worker_class = "app.server.worker.Worker"
+worker_connections = hooks.connections_that_fit(threads)
 http_parser = "fast"
 preload_app = False
 # Workers poll: a kept connection saves them a handshake each time. Longer than nginx keeps its own (60 s).
@@ -33,14 +33,14 @@ worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 # nginx in front says what the client asked for; nothing else may.
 forwarded_allow_ips = "127.0.0.1,::1"
 control_socket_disable = True
-logger_class = "app.gunicorn_worker.ForwardingLogger"
+logger_class = "app.server.worker.ForwardingLogger"
 proc_name = "rvq-api"
 
-on_starting = serving.on_starting
-on_reload = serving.on_reload
-on_exit = serving.on_exit
-pre_fork = serving.pre_fork
-post_fork = serving.post_fork
-post_worker_init = serving.post_worker_init
-worker_exit = serving.worker_exit
-child_exit = serving.child_exit
+on_starting = hooks.on_starting
+on_reload = hooks.on_reload
+on_exit = hooks.on_exit
+pre_fork = hooks.pre_fork
+post_fork = hooks.post_fork
+post_worker_init = hooks.post_worker_init
+worker_exit = hooks.worker_exit
+child_exit = hooks.child_exit

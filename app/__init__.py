@@ -1,1 +1,1 @@
-"""RVQ: the API, its settings and its command line."""
+"""RVQ in production: the HTTP API, and what the dispatcher shares with it."""

@@ -14,20 +14,20 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import MethodNotAllowed as RoutingMethodNotAllowed
 from werkzeug.routing import Rule
 
-from app import metrics, problems
-from app.answers import STATUS_LINES, Answer, answer
 from app.audiences import Audience, audiences
-from app.bearer import Guard
 from app.db import DatabaseError, Pool
-from app.incoming import Environ, Incoming, request_id
-from app.later import Later, LaterBody
-from app.problems import Problem
-from app.routes import Route
 from app.settings import Settings
+from app.web import metrics, problems
+from app.web.auth import BearerGuard
+from app.web.deferred import Later, LaterBody
+from app.web.problems import Problem
+from app.web.request import Environ, Request, request_id
+from app.web.response import STATUS_LINES, Response, answer
+from app.web.routes import Route
 
 log = logging.getLogger("rvq.api")
 
-View = Callable[..., Answer | Later[Any]]
+View = Callable[..., Response | Later[Any]]
 StartResponse = Callable[..., Any]
 
 
@@ -44,14 +44,14 @@ class Api(Flask):
     """Flask with the shortest path from request to answer: its routing, and nothing that handlers do not use.
 
     Contexts, sessions, signals and hooks are not run, so `flask.request` and its like are empty here: a
-    handler is given an Incoming. Guards stand around each view; what every answer gets is done in one place.
+    handler is given an Request. Guards stand around each view; what every answer gets is done in one place.
     """
 
     def __init__(self) -> None:
         super().__init__("app", static_folder=None, template_folder=None)
         # One spelling of each path: neither is a redirect to another one.
         self.url_map.merge_slashes = False
-        self.guards: dict[str, Guard | None] = {}
+        self.guards: dict[str, BearerGuard | None] = {}
         self.views: dict[str, View] = {}
         # Routes have no host in them: what a request is called by is nginx's matter.
         self._paths = self.url_map.bind("rvq")
@@ -93,7 +93,7 @@ class Api(Flask):
             return rule, {}
         return self._paths.match(path.encode("latin-1").decode(errors="replace"), method, return_rule=True)
 
-    def _answer_error(self, environ: Environ, error: Exception) -> Answer:
+    def _answer_error(self, environ: Environ, error: Exception) -> Response:
         try:
             problem = self._problem_of(environ, error)
         except Problem as found:
@@ -141,7 +141,7 @@ class _Exchange:
     started: float
     rule: Rule | None = None
 
-    def finish(self, found: Answer) -> Iterable[bytes]:
+    def finish(self, found: Response) -> Iterable[bytes]:
         """What every answer gets; its body."""
         method = self.environ["REQUEST_METHOD"]
         found.headers.append(("X-Request-Id", request_id(self.environ)))
@@ -155,9 +155,9 @@ def _view(audience: Audience, route: Route) -> View:
     """The handler behind its audience's guard; the token is looked at before anything else."""
     guard, handler, scope = audience.guard, route.handler, audience.scope
 
-    def view(environ: Environ, **path: str) -> Answer | Later[Any]:
+    def view(environ: Environ, **path: str) -> Response | Later[Any]:
         if guard is not None:
             guard.require_token(environ.get("HTTP_AUTHORIZATION"))
-        return handler(scope, Incoming(environ), **path)
+        return handler(scope, Request(environ), **path)
 
     return view

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from app import admin, ops, partner, worker
 from app.admin.scope import Scope as AdminScope
 from app.admin.store import Store as AdminStore
-from app.bearer import Guard
 from app.db import Pool
-from app.merging import Merger
+from app.db.coalescing import Coalescer
 from app.ops.scope import Scope as OpsScope
 from app.ops.store import Store as OpsStore
 from app.partner.scope import Scope as PartnerScope
 from app.partner.store import Store as PartnerStore
-from app.routes import Route
 from app.settings import Settings
+from app.web.auth import BearerGuard
+from app.web.routes import Route
 from app.worker.scope import Scope as WorkerScope
 from app.worker.store import Store as WorkerStore
 
@@ -33,20 +33,20 @@ class Audience:
     """`guard` is None for everyone. `scope` is what the handlers of its routes are given."""
 
     name: str
-    guard: Guard | None
+    guard: BearerGuard | None
     scope: object
     routes: tuple[Route, ...]
 
 
 def audiences(settings: Settings, pool: Pool) -> tuple[Audience, ...]:
-    admins = Guard("admin", settings.admin_tokens)
+    admins = BearerGuard("admin", settings.admin_tokens)
     ops_scope = OpsScope(OpsStore(pool))
-    merger = Merger(pool.places)
-    partner_scope = PartnerScope(PartnerStore(pool, merger), settings)
-    worker_scope = WorkerScope(WorkerStore(pool, merger))
+    coalescer = Coalescer(pool.places)
+    partner_scope = PartnerScope(PartnerStore(pool, coalescer), settings)
+    worker_scope = WorkerScope(WorkerStore(pool, coalescer))
     return (
-        Audience("partner", Guard("partner", settings.partner_tokens), partner_scope, partner.ROUTES),
-        Audience("worker", Guard("worker", settings.worker_tokens), worker_scope, worker.ROUTES),
+        Audience("partner", BearerGuard("partner", settings.partner_tokens), partner_scope, partner.ROUTES),
+        Audience("worker", BearerGuard("worker", settings.worker_tokens), worker_scope, worker.ROUTES),
         Audience("admin", admins, AdminScope(AdminStore(pool)), admin.ROUTES),
         Audience("admin", admins, ops_scope, ops.METRICS_ROUTES),
         Audience("everyone", None, ops_scope, ops.ROUTES),

@@ -20,7 +20,7 @@ from typing import TextIO
 import psycopg2
 from psycopg2.extensions import parse_dsn
 
-from app.settings import LogFormat, Settings
+from app.settings.settings import LogFormat, Settings
 
 REDACTED = "[secret]"
 # What logging itself puts into a record; all other attributes came in through `extra`.

@@ -11,15 +11,15 @@ from typing import Any
 
 import msgspec
 
-from app import problems
 from app.audiences import TABLE
-from app.fields import DELIVERY_STATUSES, SUB_TASK_STATUSES, TASK_STATUSES
-from app.incoming import DEFAULT_LIMIT, MAX_BODY, MAX_LIMIT
 from app.paths import ROOT
-from app.problems import Problem
-from app.routes import Route
-from app.shapes import ProblemDocument
-from app.strict_json import MAX_DEPTH
+from app.web import problems
+from app.web.fields import DELIVERY_STATUSES, SUB_TASK_STATUSES, TASK_STATUSES
+from app.web.problems import Problem
+from app.web.request import DEFAULT_LIMIT, MAX_BODY, MAX_LIMIT
+from app.web.routes import Route
+from app.web.schemas import ProblemDocument
+from app.web.strict_json import MAX_DEPTH
 
 Schema = dict[str, Any]
 

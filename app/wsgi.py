@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from app import serving
 from app.api import create_app
+from app.server import hooks
 from app.settings import load_settings
 
 settings = load_settings(os.environ)
-app = create_app(settings, serving.pool or serving.make_pool(settings))
+app = create_app(settings, hooks.pool or hooks.make_pool(settings))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psycopg2
 
-from app.embedded import Cluster, throwaway_cluster
 from app.paths import ROOT
+from rvq.embedded import Cluster, throwaway_cluster
 
 DEPLOYED = ROOT / "deploy" / "postgresql" / "rvq.conf"
 # What throw-away clusters leave out for speed, and a benchmark must not.

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from app.cpu import use_batch_policy
+from app.db.migrations import MigrationError
 from app.logs import configure_logging
-from app.migrations import MigrationError
-from app.scheduling import take_turns
 from app.settings import Settings, SettingsError, load_settings, require_delivery
 from dispatcher.daemon import Daemon, SchemaNotCurrent
-from dispatcher.notify import Notifier
+from dispatcher.systemd import Notifier
 
 log = logging.getLogger("dispatcher")
 
@@ -33,7 +33,7 @@ def main(environ: Mapping[str, str] = os.environ, make_daemon: Callable[..., Dae
     configure_logging(settings)
     # They are waited for by the main thread alone: no handler interrupts anything.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    take_turns()
+    use_batch_policy()
     runtime = environ.get("RUNTIME_DIRECTORY")
     daemon = make_daemon(settings, Notifier(environ), runtime_folder=Path(runtime) if runtime else None)
     try:

@@ -16,24 +16,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.db import DatabaseError, Pool, connect
-from app.migrations import check_history, schema_is_current
+from app.db.migrations import check_history, schema_is_current
 from app.settings import Settings
-from dispatcher.backoff import decide
-from dispatcher.claiming import Claiming, Lease
-from dispatcher.connecting import Limits
 from dispatcher.delivery import Delivery, Result
-from dispatcher.flights import Flights
-from dispatcher.idle import IdleLimits
+from dispatcher.http.connector import Limits
+from dispatcher.http.pool import PoolLimits
+from dispatcher.http.resolver import Resolver, system_resolver
+from dispatcher.http.sender import Sender
+from dispatcher.http.signer import Signer
 from dispatcher.loops import Loop
 from dispatcher.maintenance import maintenance_loops, maintenance_steps
 from dispatcher.metrics import Metrics, Reporter
-from dispatcher.notify import Notifier
-from dispatcher.resolving import Resolver, system_resolver
-from dispatcher.senders import Senders
-from dispatcher.sending import Sender
-from dispatcher.settling import Settling
-from dispatcher.signing import Signer
+from dispatcher.outbox.claimer import Claimer, Lease
+from dispatcher.outbox.deliverer import DeliveryThreads
+from dispatcher.outbox.in_flight import InFlight
+from dispatcher.outbox.settler import Settler
+from dispatcher.schedule import decide
 from dispatcher.store import Store
+from dispatcher.systemd import Notifier
 
 log = logging.getLogger(__name__)
 
@@ -70,21 +70,21 @@ class Daemon:
         self._lease = Lease(attempt=limits.total)
         self._store = make_store(settings)
         self._metrics = Metrics()
-        self._flights = Flights(threads)
+        self._in_flight = InFlight(threads)
         self._sender = Sender(
             settings.webhook_allowed_hosts,
             settings.webhook_private_hosts,
             Signer(settings.webhook_secrets, settings.webhook_signing_key),
             resolver=resolver,
             limits=limits,
-            idle_limits=IdleLimits(per_host=threads, in_all=8 * threads),
+            pool_limits=PoolLimits(per_host=threads, in_all=8 * threads),
             ca_file=ca_file,
         )
-        self._senders = Senders(self._deliver, self._flights.most_running)
-        self._settling = Settling(self._store, self._flights, self._metrics)
-        self._claiming = Claiming(self._store, self._flights, self._senders, self._lease, threads)
-        self._reporter = Reporter(self._metrics, self._flights, runtime_folder)
-        self._claim_loop = Loop("claim", self._claiming.step, self._feed_watchdog)
+        self._senders = DeliveryThreads(self._deliver, self._in_flight.most_running)
+        self._settling = Settler(self._store, self._in_flight, self._metrics)
+        self._claimer = Claimer(self._store, self._in_flight, self._senders, self._lease, threads)
+        self._reporter = Reporter(self._metrics, self._in_flight, runtime_folder)
+        self._claim_loop = Loop("claim", self._claimer.step, self._feed_watchdog)
         self._settle_loop = Loop("settle", self._settling.step)
         self._settling.wake = self._settle_loop.wake
         self._other_loops = [
@@ -123,40 +123,42 @@ class Daemon:
         """In a sending thread: one attempt, and what follows from it."""
         if delivery.expires_at - time.monotonic() < self._lease.attempt:
             # We slept (a suspended machine?): too little of the lease is left to try.
-            self._claiming.release([delivery])
+            self._claimer.release([delivery])
             return
         started = time.monotonic()
         try:
             attempt = self._sender.send(delivery.event_id, delivery.url, delivery.body)
             decision = decide(attempt, delivery.tries, random.random())
         except BaseException:
-            self._flights.cancel([delivery])
+            self._in_flight.cancel([delivery])
             raise
         result = Result(delivery, attempt, decision, started)
-        self._flights.end(result)
+        self._in_flight.end(result)
         self._settling.put(result)
-        if self._claiming.wants_room():
+        if self._claimer.wants_room():
             self._claim_loop.wake()
 
     def _feed_watchdog(self) -> None:
         """After each round of the claim loop, unless a thread is stuck: nothing here outlives its lease."""
-        if self._flights.oldest_seconds() < self._lease.seconds + LAST_WORDS:
+        if self._in_flight.oldest_seconds() < self._lease.seconds + LAST_WORDS:
             self._notifier.feed_watchdog()
 
     def _stop(self, wait: Wait) -> int:
         """Claim no more, give back what is not begun, let the rest end and record it; 1 when told twice."""
         self._notifier.stopping()
         log.info("stopping", extra=self._reporter.sums())
-        self._claiming.stop()
+        self._claimer.stop()
         for loop in (self._claim_loop, *self._other_loops):
             loop.stop()
         with contextlib.suppress(DatabaseError):
-            self._claiming.give_back()
+            self._claimer.give_back()
         give_up = time.monotonic() + self._lease.attempt + 2.0
-        if not _wait_for(lambda: not self._claim_loop.is_alive and self._flights.running == 0, give_up, wait):
+        if not _wait_for(
+            lambda: not self._claim_loop.is_alive and self._in_flight.running == 0, give_up, wait
+        ):
             return 1
         give_up = time.monotonic() + LAST_WORDS
-        if not _wait_for(lambda: self._flights.unsettled == 0, give_up, wait):
+        if not _wait_for(lambda: self._in_flight.unsettled == 0, give_up, wait):
             return 1
         self._settle_loop.stop()
         self._settle_loop.join(LAST_WORDS)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from app.ids import event_id
-from dispatcher.attempt import Attempt
-from dispatcher.backoff import Decision
+from dispatcher.http.attempt import Attempt
+from dispatcher.schedule import Decision
 
 # The receiver answered, whatever it said: the opposite of what opens a breaker.
 ANSWERED = frozenset({"delivered", "gone", "http_error"})

@@ -39,7 +39,7 @@ SWEEP_BATCH = 1000
 
 @dataclass
 class MaintenanceStep:
-    """`step` does `work` once and notes how it went; `work` returns how much, None if another does it."""
+    """`step` does `work` once and trace how it went; `work` returns how much, None if another does it."""
 
     name: str
     every: float

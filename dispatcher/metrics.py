@@ -15,9 +15,9 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, write_to_textfile
 
-from dispatcher.attempt import Phases
 from dispatcher.delivery import Result
-from dispatcher.flights import Flights
+from dispatcher.http.attempt import Phases
+from dispatcher.outbox.in_flight import InFlight
 
 log = logging.getLogger(__name__)
 
@@ -120,15 +120,15 @@ class Labelled:
 class Reporter:
     """`step` writes the file (if there is a folder for it) and, once a minute, a line to the log."""
 
-    def __init__(self, metrics: Metrics, flights: Flights, folder: Path | None) -> None:
+    def __init__(self, metrics: Metrics, in_flight: InFlight, folder: Path | None) -> None:
         self._metrics = metrics
-        self._flights = flights
+        self._in_flight = in_flight
         self._file = folder / "metrics.prom" if folder else None
         self._named = Labelled(metrics.registry, folder.name if folder else "")
         self._logged = time.monotonic()
 
     def step(self) -> float:
-        self._metrics.set_by_label(self._metrics.in_flight, self._flights.by_host())
+        self._metrics.set_by_label(self._metrics.in_flight, self._in_flight.by_host())
         if self._file:
             write_to_textfile(str(self._file), self._named)
         if time.monotonic() - self._logged >= LOG_EVERY:
@@ -142,6 +142,6 @@ class Reporter:
             "attempts": self._metrics.attempts,
             "delivered": self._metrics.delivered,
             "dead": self._metrics.dead,
-            "running": self._flights.running,
-            "unsettled": self._flights.unsettled,
+            "running": self._in_flight.running,
+            "unsettled": self._in_flight.unsettled,
         }

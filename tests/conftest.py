@@ -17,8 +17,8 @@ import psycopg2
 import pytest
 
 from app.db import Connection
-from app.embedded import Cluster, throwaway_cluster
-from app.migrations import migrate
+from app.db.migrations import migrate
+from rvq.embedded import Cluster, throwaway_cluster
 from tests.support.database import Database
 from tests.support.server import VERSION, Server, running_server
 

@@ -8,11 +8,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from app.admin.schemas import Audit, Repaired, WasReset
 from app.admin.scope import Scope
-from app.admin.shapes import Audit, Repaired, WasReset
-from app.answers import Answer, answer
-from app.incoming import Incoming
-from app.routes import Route
+from app.web.request import Request
+from app.web.response import Response, answer
+from app.web.routes import Route
 
 log = logging.getLogger("rvq.admin")
 
@@ -26,20 +26,20 @@ class ResetBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(ResetBody)
 
 
-def audit(scope: Scope, _incoming: Incoming) -> Answer:
+def audit(scope: Scope, _request: Request) -> Response:
     rows = scope.store.audit()
     drift = sum(row.counted != row.truth for row in rows)
     return answer(msgspec.json.encode({"drift": drift, "counters": [row._asdict() for row in rows]}))
 
 
-def repair_counters(scope: Scope, _incoming: Incoming) -> Answer:
+def repair_counters(scope: Scope, _request: Request) -> Response:
     repaired = scope.store.repair_counters()
     log.warning("counters repaired", extra={"repaired": repaired})
     return answer(f'{{"repaired":{repaired}}}')
 
 
-def reset(scope: Scope, incoming: Incoming) -> Answer:
-    incoming.json(DECODER)
+def reset(scope: Scope, request: Request) -> Response:
+    request.json(DECODER)
     scope.store.reset()
     log.warning("everything was reset")
     return answer('{"reset":true}')

@@ -10,17 +10,18 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from app import cursors, ids
+from app import ids
+from app.admin.schemas import AdminDeliveryPage, BulkRedelivery
 from app.admin.scope import Scope
-from app.admin.shapes import AdminDeliveryPage, BulkRedelivery
 from app.admin.store import DeliveryRow
-from app.answers import Answer, answer, page, quoted
-from app.delivery_shapes import Redelivered
-from app.fields import DELIVERY_STATUSES
-from app.incoming import Incoming
-from app.problems import Fault, Invalid, NotFound
-from app.routes import Route
-from app.times import json_time
+from app.web import cursors
+from app.web.delivery_schemas import Redelivered
+from app.web.fields import DELIVERY_STATUSES
+from app.web.problems import Fault, Invalid, NotFound
+from app.web.request import Request
+from app.web.response import Response, answer, page, quoted
+from app.web.routes import Route
+from app.web.times import json_time
 
 log = logging.getLogger("rvq.admin")
 
@@ -42,15 +43,15 @@ class RedeliverBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(RedeliverBody)
 
 
-def list_deliveries(scope: Scope, incoming: Incoming) -> Answer:
-    status, limit = incoming.choice("status", DELIVERY_STATUSES), incoming.limit()
-    host, since = _host(incoming), incoming.moment("since")
-    (before,) = incoming.cursor("d") or (None,)
+def list_deliveries(scope: Scope, request: Request) -> Response:
+    status, limit = request.choice("status", DELIVERY_STATUSES), request.limit()
+    host, since = _host(request), request.moment("since")
+    (before,) = request.cursor("d") or (None,)
     rows = scope.store.list_deliveries(status, host, since, limit, before)
     return page(map(_delivery_json, rows), cursors.write("d", rows[-1].id) if len(rows) == limit else None)
 
 
-def redeliver(scope: Scope, _incoming: Incoming, delivery_id: str) -> Answer:
+def redeliver(scope: Scope, _request: Request, delivery_id: str) -> Response:
     number = ids.parse_delivery_id(delivery_id)
     if number is None or not scope.store.redeliver([number]):
         raise NotFound("there is no such delivery")
@@ -58,9 +59,9 @@ def redeliver(scope: Scope, _incoming: Incoming, delivery_id: str) -> Answer:
     return answer('{"redelivered":1}')
 
 
-def redeliver_many(scope: Scope, incoming: Incoming) -> Answer:
+def redeliver_many(scope: Scope, request: Request) -> Response:
     """In batches, each a short transaction; stops at a limit, and says whether that was all."""
-    body = incoming.json(DECODER).value
+    body = request.json(DECODER).value
     matched = redelivered = 0
     before: int | None = None
     complete = False
@@ -76,8 +77,8 @@ def redeliver_many(scope: Scope, incoming: Incoming) -> Answer:
     return answer(msgspec.json.encode(result))
 
 
-def _host(incoming: Incoming) -> str | None:
-    host = incoming.parameter("host")
+def _host(request: Request) -> str | None:
+    host = request.parameter("host")
     if host is not None and not _HOST.match(host):
         raise Invalid(Fault("/host", "must be name:port"))
     return host

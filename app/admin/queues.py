@@ -8,13 +8,13 @@ import re
 import msgspec
 from msgspec import Struct
 
+from app.admin.schemas import Queue
 from app.admin.scope import Scope
-from app.admin.shapes import Queue
-from app.answers import Answer, answer
-from app.fields import QUEUE_PATTERN
-from app.incoming import Incoming
-from app.problems import NotFound
-from app.routes import Route
+from app.web.fields import QUEUE_PATTERN
+from app.web.problems import NotFound
+from app.web.request import Request
+from app.web.response import Response, answer
+from app.web.routes import Route
 
 log = logging.getLogger("rvq.admin")
 
@@ -30,14 +30,14 @@ class QueueBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(QueueBody)
 
 
-def read_queue(scope: Scope, _incoming: Incoming, queue: str) -> Answer:
+def read_queue(scope: Scope, _request: Request, queue: str) -> Response:
     _require_name(queue)
     return _answer(scope, queue)
 
 
-def set_queue(scope: Scope, incoming: Incoming, queue: str) -> Answer:
+def set_queue(scope: Scope, request: Request, queue: str) -> Response:
     _require_name(queue)
-    paused = incoming.json(DECODER).value.paused
+    paused = request.json(DECODER).value.paused
     scope.store.set_queue_paused(queue, paused)
     log.info("queue %s", "paused" if paused else "resumed", extra={"queue": queue})
     return _answer(scope, queue)
@@ -48,7 +48,7 @@ def _require_name(queue: str) -> None:
         raise NotFound("no queue can have this name")
 
 
-def _answer(scope: Scope, queue: str) -> Answer:
+def _answer(scope: Scope, queue: str) -> Response:
     row = scope.store.read_queue(queue)
     return answer(msgspec.json.encode({"queue": queue, **row._asdict()}))
 

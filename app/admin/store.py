@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from app.db import Pool
 from app.ids import HIGHEST
-from app.task_views import TaskRow
+from app.web.task_views import TaskRow
 
 # For what reads all facts or waits for every writer. In force for this one statement.
 PATIENTLY = "SET LOCAL statement_timeout = '10min'; SET LOCAL lock_timeout = '1min'; "

@@ -6,12 +6,12 @@ import logging
 
 from app import ids
 from app.admin.scope import Scope
-from app.answers import Answer, answer
-from app.incoming import Incoming
-from app.problems import NotFound, StateConflict
-from app.routes import Route
-from app.shapes import Task
-from app.task_views import task_json
+from app.web.problems import NotFound, StateConflict
+from app.web.request import Request
+from app.web.response import Response, answer
+from app.web.routes import Route
+from app.web.schemas import Task
+from app.web.task_views import task_json
 
 log = logging.getLogger("rvq.admin")
 
@@ -22,17 +22,17 @@ REFUSALS = {
 }
 
 
-def retry_task(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
+def retry_task(scope: Scope, _request: Request, task_id: str) -> Response:
     number = _known(task_id)
     return _answer(scope, number, "retried", scope.store.retry_task(number))
 
 
-def cancel_task(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
+def cancel_task(scope: Scope, _request: Request, task_id: str) -> Response:
     number = _known(task_id)
     return _answer(scope, number, "cancelled", scope.store.cancel_task(number))
 
 
-def _answer(scope: Scope, number: int, wanted: str, outcome: str) -> Answer:
+def _answer(scope: Scope, number: int, wanted: str, outcome: str) -> Response:
     if outcome == "unknown":
         raise _unknown()
     if outcome != wanted:

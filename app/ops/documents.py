@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from functools import cache
 
-from app.answers import Answer, answer
-from app.incoming import Incoming
 from app.ops.docs_page import render
 from app.ops.scope import Scope
 from app.paths import ROOT
-from app.routes import Route
+from app.web.request import Request
+from app.web.response import Response, answer
+from app.web.routes import Route
 
 CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def read_openapi(_scope: Scope, _incoming: Incoming) -> Answer:
+def read_openapi(_scope: Scope, _request: Request) -> Response:
     return answer(document())
 
 
-def read_docs(_scope: Scope, _incoming: Incoming) -> Answer:
+def read_docs(_scope: Scope, _request: Request) -> Response:
     return answer(
         _page(),
         headers=[("Content-Security-Policy", CONTENT_SECURITY_POLICY)],

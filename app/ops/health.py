@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 
-from app import metrics
-from app.answers import Answer, answer
 from app.db import DatabaseError
-from app.incoming import Incoming
 from app.ops.scope import Scope
-from app.problems import NotReady
-from app.routes import Route
-from app.shapes import Health
+from app.web import metrics
+from app.web.problems import NotReady
+from app.web.request import Request
+from app.web.response import Response, answer
+from app.web.routes import Route
+from app.web.schemas import Health
 
 
-def healthz(_scope: Scope, _incoming: Incoming) -> Answer:
+def healthz(_scope: Scope, _request: Request) -> Response:
     return answer('{"status":"ok"}')
 
 
-def readyz(scope: Scope, _incoming: Incoming) -> Answer:
+def readyz(scope: Scope, _request: Request) -> Response:
     if not scope.store.has_current_schema():
         raise NotReady("the database's schema is not the one of this release")
     if not scope.store.is_writable():
@@ -26,7 +26,7 @@ def readyz(scope: Scope, _incoming: Incoming) -> Answer:
     return answer('{"status":"ready"}')
 
 
-def read_metrics(scope: Scope, _incoming: Incoming) -> Answer:
+def read_metrics(scope: Scope, _request: Request) -> Response:
     try:
         stats = json.loads(scope.store.stats())
     except DatabaseError:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg2
 
 from app.db import Pool
-from app.db_errors import translate
-from app.migrations import schema_is_current
+from app.db.errors import translate
+from app.db.migrations import schema_is_current
 
 
 class Store:

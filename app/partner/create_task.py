@@ -12,20 +12,21 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from app import ids, metrics
-from app.answers import Answer, answer
-from app.fields import DEFAULT_QUEUE, MAX_SUB_TASKS, MaxAttempts, QueueName
-from app.incoming import Incoming
-from app.later import Later
+from app import ids
 from app.partner.scope import Scope
 from app.partner.store import SEPARATOR, Created, NewTask
-from app.problems import DatabaseAway, Fault, IdempotencyConflict, Invalid, Overloaded
-from app.routes import Route
 from app.settings import Settings
-from app.shapes import Task
-from app.strict_json import Document, read_json, refuse_deep
-from app.task_views import TaskRow, task_json
-from app.webhook_address import AddressRefused, Target, check_url
+from app.web import metrics
+from app.web.deferred import Later
+from app.web.fields import DEFAULT_QUEUE, MAX_SUB_TASKS, MaxAttempts, QueueName
+from app.web.problems import DatabaseAway, Fault, IdempotencyConflict, Invalid, Overloaded
+from app.web.request import Request
+from app.web.response import Response, answer
+from app.web.routes import Route
+from app.web.schemas import Task
+from app.web.strict_json import Document, read_json, refuse_deep
+from app.web.task_views import TaskRow, task_json
+from app.webhooks.addresses import AddressRefused, Target, check_url
 
 MAX_PAYLOAD = 256 * 1024
 MAX_METADATA = 16 * 1024
@@ -66,15 +67,15 @@ DECODER = msgspec.json.Decoder(TaskBody)
 ALL = CompletionBody()
 
 
-def create_task(scope: Scope, incoming: Incoming) -> Later[Created]:
-    key = _idempotency_key(incoming)
-    body = incoming.body()
+def create_task(scope: Scope, request: Request) -> Later[Created]:
+    key = _idempotency_key(request)
+    body = request.body()
     document = read_json(body, DECODER)
     new = _new_task(document, scope.settings, key, hashlib.sha256(body).digest() if key else None)
     return Later(scope.store.create_task(new), partial(_created, scope, new))
 
 
-def _created(scope: Scope, new: NewTask, created: Created) -> Answer:
+def _created(scope: Scope, new: NewTask, created: Created) -> Response:
     if created.outcome == "conflict":
         raise IdempotencyConflict("this Idempotency-Key was used with another body")
     if created.outcome == "refused":
@@ -86,15 +87,15 @@ def _created(scope: Scope, new: NewTask, created: Created) -> Answer:
     return answer(task_json(_as_created(new, created)), 201, [location])
 
 
-def _replay(scope: Scope, task_id: int, location: tuple[str, str]) -> Answer:
+def _replay(scope: Scope, task_id: int, location: tuple[str, str]) -> Response:
     row = scope.store.read_task(task_id)
     if row is None:
         raise DatabaseAway("everything was reset at this moment")
     return answer(task_json(row), 200, [location, ("Idempotency-Replayed", "true")])
 
 
-def _idempotency_key(incoming: Incoming) -> str | None:
-    key = incoming.header("Idempotency-Key")
+def _idempotency_key(request: Request) -> str | None:
+    key = request.header("Idempotency-Key")
     if key is not None and not _KEY.fullmatch(key):
         raise Invalid(Fault("/Idempotency-Key", "the header must be 1 to 255 printable ASCII characters"))
     return key

@@ -6,18 +6,18 @@ from itertools import groupby
 from operator import attrgetter
 
 from app import ids
-from app.answers import Answer, answer, page, quoted
-from app.delivery_shapes import DeliveryPage, Redelivered
-from app.incoming import Incoming
 from app.partner.scope import Scope
 from app.partner.store import DeliveryRow
 from app.partner.tasks import known_task_id, unknown_task
-from app.problems import NotFound, StateConflict
-from app.routes import Route
-from app.times import json_time
+from app.web.delivery_schemas import DeliveryPage, Redelivered
+from app.web.problems import NotFound, StateConflict
+from app.web.request import Request
+from app.web.response import Response, answer, page, quoted
+from app.web.routes import Route
+from app.web.times import json_time
 
 
-def list_deliveries(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
+def list_deliveries(scope: Scope, _request: Request, task_id: str) -> Response:
     number = known_task_id(task_id)
     rows = scope.store.list_deliveries(number)
     if not rows and scope.store.read_task(number) is None:
@@ -25,7 +25,7 @@ def list_deliveries(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
     return page((_delivery_json(list(group)) for _, group in groupby(rows, attrgetter("delivery_id"))), None)
 
 
-def redeliver_task(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
+def redeliver_task(scope: Scope, _request: Request, task_id: str) -> Response:
     redelivered = scope.store.redeliver_task(known_task_id(task_id))
     if redelivered < 0:
         raise unknown_task()

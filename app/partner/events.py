@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from app import cursors, ids
-from app.answers import Answer, page
-from app.incoming import Incoming
+from app import ids
 from app.partner.scope import Scope
-from app.routes import Route
-from app.shapes import EventPage
+from app.web import cursors
+from app.web.request import Request
+from app.web.response import Response, page
+from app.web.routes import Route
+from app.web.schemas import EventPage
 
 
-def list_events(scope: Scope, incoming: Incoming) -> Answer:
-    limit = incoming.limit()
-    xid, number = incoming.cursor("e", places=2) or (0, 0)
+def list_events(scope: Scope, request: Request) -> Response:
+    limit = request.limit()
+    xid, number = request.cursor("e", places=2) or (0, 0)
     rows = scope.store.list_events((xid, number), limit)
     next_cursor = cursors.write("e", rows[-1][0], rows[-1][1]) if rows else None
     return page((_event_json(number, body) for _, number, body in rows), next_cursor)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from app.answers import Answer, answer
-from app.incoming import Incoming
 from app.partner.scope import Scope
-from app.routes import Route
-from app.shapes import Stats
+from app.web.request import Request
+from app.web.response import Response, answer
+from app.web.routes import Route
+from app.web.schemas import Stats
 
 
-def read_stats(scope: Scope, _incoming: Incoming) -> Answer:
+def read_stats(scope: Scope, _request: Request) -> Response:
     return answer(scope.store.stats())
 
 

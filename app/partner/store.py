@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from psycopg2.errors import CheckViolation
 
-from app import metrics
 from app.db import Pool
+from app.db.coalescing import Coalescer, Place
 from app.ids import HIGHEST
-from app.merging import Merger, Place
-from app.task_views import TaskRow
+from app.web import metrics
+from app.web.task_views import TaskRow
 
 # No JSON has this byte: it stands between payloads, which is cheaper to parse than an array.
 SEPARATOR = b"\x1e"
@@ -93,9 +93,9 @@ class DeliveryRow(NamedTuple):
 
 
 class Store:
-    def __init__(self, pool: Pool, merger: Merger) -> None:
+    def __init__(self, pool: Pool, coalescer: Coalescer) -> None:
         self._pool = pool
-        self._merger = merger
+        self._merger = coalescer
 
     def create_task(self, new: NewTask) -> Place[Created]:
         weight = max(len(new.max_attempts), len(new.payloads) // 1024)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from app import cursors, ids
-from app.answers import Answer, page, quoted
-from app.fields import SUB_TASK_STATUSES
-from app.incoming import Incoming
+from app import ids
 from app.partner.scope import Scope
 from app.partner.store import SubTaskRow
 from app.partner.tasks import known_task_id, unknown_task
-from app.problems import NotFound
-from app.routes import Route
-from app.shapes import SubTaskPage
-from app.times import json_time
+from app.web import cursors
+from app.web.fields import SUB_TASK_STATUSES
+from app.web.problems import NotFound
+from app.web.request import Request
+from app.web.response import Response, page, quoted
+from app.web.routes import Route
+from app.web.schemas import SubTaskPage
+from app.web.times import json_time
 
 # Payloads and results are large at worst: a page is read in pieces and ends early when it grows too big.
 PIECE = 100
 MAX_PAGE_CHARACTERS = 16 * 1024 * 1024
 
 
-def list_sub_tasks(scope: Scope, incoming: Incoming, task_id: str) -> Answer:
+def list_sub_tasks(scope: Scope, request: Request, task_id: str) -> Response:
     number = known_task_id(task_id)
-    status, limit = incoming.choice("status", SUB_TASK_STATUSES), incoming.limit()
-    (after,) = incoming.cursor("s") or (number,)
+    status, limit = request.choice("status", SUB_TASK_STATUSES), request.limit()
+    (after,) = request.cursor("s") or (number,)
     items, last = _collect(scope, number, status, limit, after)
     if not items and scope.store.read_task(number) is None:
         raise unknown_task()

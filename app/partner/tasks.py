@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from app import cursors, ids
-from app.answers import Answer, answer, page
-from app.fields import TASK_STATUSES
-from app.incoming import Incoming
+from app import ids
 from app.partner.scope import Scope
-from app.problems import NotFound, StateConflict
-from app.routes import Route
-from app.shapes import Task, TaskPage
-from app.task_views import TaskRow, task_json
+from app.web import cursors
+from app.web.fields import TASK_STATUSES
+from app.web.problems import NotFound, StateConflict
+from app.web.request import Request
+from app.web.response import Response, answer, page
+from app.web.routes import Route
+from app.web.schemas import Task, TaskPage
+from app.web.task_views import TaskRow, task_json
 
 
 def known_task_id(text: str) -> int:
@@ -25,18 +26,18 @@ def unknown_task() -> NotFound:
     return NotFound("there is no such task")
 
 
-def read_task(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
+def read_task(scope: Scope, _request: Request, task_id: str) -> Response:
     return answer(task_json(_find(scope, known_task_id(task_id))))
 
 
-def list_tasks(scope: Scope, incoming: Incoming) -> Answer:
-    status, limit = incoming.choice("status", TASK_STATUSES), incoming.limit()
-    (before,) = incoming.cursor("t") or (None,)
+def list_tasks(scope: Scope, request: Request) -> Response:
+    status, limit = request.choice("status", TASK_STATUSES), request.limit()
+    (before,) = request.cursor("t") or (None,)
     rows = scope.store.list_tasks(status, limit, before)
     return page(map(task_json, rows), cursors.write("t", rows[-1].id) if len(rows) == limit else None)
 
 
-def cancel_task(scope: Scope, _incoming: Incoming, task_id: str) -> Answer:
+def cancel_task(scope: Scope, _request: Request, task_id: str) -> Response:
     number = known_task_id(task_id)
     outcome = scope.store.cancel_task(number)
     if outcome == "unknown":

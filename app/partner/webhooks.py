@@ -8,13 +8,14 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec import Struct
 
-from app import ids, signatures
-from app.answers import Answer, answer
-from app.incoming import Incoming
+from app import ids
 from app.partner.scope import Scope
-from app.routes import Route
 from app.settings import Settings
-from app.shapes import Verdict, WebhookKeys
+from app.web.request import Request
+from app.web.response import Response, answer
+from app.web.routes import Route
+from app.web.schemas import Verdict, WebhookKeys
+from app.webhooks import signatures
 
 
 class VerifyBody(Struct, forbid_unknown_fields=True):
@@ -27,8 +28,8 @@ class VerifyBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(VerifyBody)
 
 
-def verify_webhook(scope: Scope, incoming: Incoming) -> Answer:
-    given = incoming.json(DECODER).value
+def verify_webhook(scope: Scope, request: Request) -> Response:
+    given = request.json(DECODER).value
     event_id = next((v for name, v in given.headers.items() if name.lower() == signatures.ID), "").strip()
     number = ids.parse_event_id(event_id)
     sent = None if number is None else scope.store.read_event(number)
@@ -43,7 +44,7 @@ def verify_webhook(scope: Scope, incoming: Incoming) -> Answer:
     return answer(msgspec.json.encode(verdict))
 
 
-def list_webhook_keys(scope: Scope, _incoming: Incoming) -> Answer:
+def list_webhook_keys(scope: Scope, _request: Request) -> Response:
     key = _public_key(scope.settings)
     keys = [{"scheme": "v1a", "public_key": signatures.public_key_text(key)}] if key else []
     return answer(msgspec.json.encode({"keys": keys}))

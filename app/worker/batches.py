@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from app import metrics
-from app.answers import Answer, answer, quoted
+from app.web import metrics
+from app.web.response import Response, answer, quoted
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class Batch(Generic[T]):
         return self.outcomes(call(self.taken) if self.taken else ())
 
 
-def answer_batch(call: str, names: Sequence[str | None], outcomes: Sequence[str]) -> Answer:
+def answer_batch(call: str, names: Sequence[str | None], outcomes: Sequence[str]) -> Response:
     metrics.count_outcomes(call, outcomes)
     items = ",".join(
         f'{{"id":{_name(name)},"outcome":"{outcome}"}}' for name, outcome in zip(names, outcomes, strict=True)

@@ -7,15 +7,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct, field
 
-from app import ids, metrics
-from app.answers import Answer, answer
-from app.fields import DEFAULT_QUEUE, LeaseSeconds, Limit, QueueName, WorkerId
-from app.incoming import Incoming
-from app.later import Later
-from app.routes import Route
-from app.times import rfc3339
+from app import ids
+from app.web import metrics
+from app.web.deferred import Later
+from app.web.fields import DEFAULT_QUEUE, LeaseSeconds, Limit, QueueName, WorkerId
+from app.web.request import Request
+from app.web.response import Response, answer
+from app.web.routes import Route
+from app.web.times import rfc3339
+from app.worker.schemas import Claimed
 from app.worker.scope import Scope
-from app.worker.shapes import Claimed
 from app.worker.store import Claim, ClaimedRow
 
 DEFAULT_LEASE_SECONDS = 60
@@ -36,13 +37,13 @@ class ClaimBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(ClaimBody)
 
 
-def claim_sub_tasks(scope: Scope, incoming: Incoming) -> Later[list[ClaimedRow]]:
-    body = incoming.json(DECODER).value
+def claim_sub_tasks(scope: Scope, request: Request) -> Later[list[ClaimedRow]]:
+    body = request.json(DECODER).value
     claim = Claim(body.worker_id, body.limit, body.lease_seconds, tuple(body.queues))
     return Later(scope.store.claim(claim), _claimed)
 
 
-def _claimed(rows: list[ClaimedRow]) -> Answer:
+def _claimed(rows: list[ClaimedRow]) -> Response:
     if rows:
         metrics.CLAIMED.inc(len(rows))
     # One claim's leases end at the same moment.

@@ -9,16 +9,16 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from app import ids
-from app.answers import Answer
-from app.fields import MAX_BATCH, WorkerId
-from app.incoming import Incoming
-from app.later import Later
-from app.problems import Invalid
-from app.routes import Route
-from app.strict_json import Document, is_too_deep, read_json
+from app.web.deferred import Later
+from app.web.fields import MAX_BATCH, WorkerId
+from app.web.problems import Invalid
+from app.web.request import Request
+from app.web.response import Response
+from app.web.routes import Route
+from app.web.strict_json import Document, is_too_deep, read_json
 from app.worker.batches import Batch, answer_batch
+from app.worker.schemas import Completed
 from app.worker.scope import Scope
-from app.worker.shapes import Completed
 from app.worker.store import Report
 
 MAX_DOCUMENT = 1024 * 1024
@@ -64,10 +64,10 @@ REPORT_DECODER = msgspec.json.Decoder(ReportBody)
 ERROR_DECODER = msgspec.json.Decoder(ErrorBody)
 
 
-def complete_sub_tasks(scope: Scope, incoming: Incoming) -> Answer | Later[list[str]]:
-    worker_id, batch = _read(incoming.body())
+def complete_sub_tasks(scope: Scope, request: Request) -> Response | Later[list[str]]:
+    worker_id, batch = _read(request.body())
 
-    def answered(of_taken: Iterable[str]) -> Answer:
+    def answered(of_taken: Iterable[str]) -> Response:
         return answer_batch("complete", batch.names, batch.outcomes(of_taken))
 
     if not batch.taken:

@@ -8,14 +8,14 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from app import ids
-from app.answers import Answer
-from app.fields import MAX_BATCH, LeaseSeconds, WorkerId
-from app.incoming import Incoming
-from app.routes import Route
+from app.web.fields import MAX_BATCH, LeaseSeconds, WorkerId
+from app.web.request import Request
+from app.web.response import Response
+from app.web.routes import Route
 from app.worker.batches import Batch, answer_batch
 from app.worker.claim import DEFAULT_LEASE_SECONDS
+from app.worker.schemas import Heartbeats, Releases
 from app.worker.scope import Scope
-from app.worker.shapes import Heartbeats, Releases
 from app.worker.store import Lease
 
 
@@ -57,15 +57,15 @@ RELEASE_DECODER = msgspec.json.Decoder(_LenientRelease)
 LEASE_DECODER = msgspec.json.Decoder(LeaseBody)
 
 
-def heartbeat_sub_tasks(scope: Scope, incoming: Incoming) -> Answer:
-    body = incoming.json(HEARTBEAT_DECODER).value
+def heartbeat_sub_tasks(scope: Scope, request: Request) -> Response:
+    body = request.json(HEARTBEAT_DECODER).value
     batch = _read(body.leases)
     outcomes = batch.settle(lambda leases: scope.store.heartbeat(body.lease_seconds, leases))
     return answer_batch("heartbeat", batch.names, outcomes)
 
 
-def release_sub_tasks(scope: Scope, incoming: Incoming) -> Answer:
-    body = incoming.json(RELEASE_DECODER).value
+def release_sub_tasks(scope: Scope, request: Request) -> Response:
+    body = request.json(RELEASE_DECODER).value
     batch = _read(body.leases)
     return answer_batch("release", batch.names, batch.settle(scope.store.release))
 

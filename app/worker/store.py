@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from app import metrics
 from app.db import Pool
-from app.merging import Merger, Place
+from app.db.coalescing import Coalescer, Place
+from app.web import metrics
 
 # Stand for "the next one" and "none" in joined results and errors; no JSON has these bytes.
 SEPARATOR, NONE = "\x1e", "\x1f"
@@ -66,9 +66,9 @@ class Lease:
 
 
 class Store:
-    def __init__(self, pool: Pool, merger: Merger) -> None:
+    def __init__(self, pool: Pool, coalescer: Coalescer) -> None:
         self._pool = pool
-        self._merger = merger
+        self._merger = coalescer
 
     def claim(self, claim: Claim) -> Place[list[ClaimedRow]]:
         key = claim.lease_seconds, claim.queues

@@ -8,13 +8,13 @@ import sys
 import time
 from pathlib import Path
 
-from app.embedded import Cluster
 from bench.core.finding import Finding, Size
 from bench.core.report import RESULTS, target_rows, write_report
 from bench.core.scenarios import SCENARIOS
-from bench.figures import table
 from bench.postgres import bench_cluster
 from bench.procfs import machine
+from bench.stats import table
+from rvq.embedded import Cluster
 
 
 def main(argv: list[str] | None = None) -> int:

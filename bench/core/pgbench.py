@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.embedded import Cluster
+from rvq.embedded import Cluster
 
 PROCESSED = re.compile(r"number of transactions actually processed: (\d+)")
 RATE = re.compile(r"^tps = ([\d.]+)", re.MULTILINE)

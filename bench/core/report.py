@@ -10,7 +10,7 @@ from pathlib import Path
 from app.paths import ROOT
 from bench.core.finding import Finding, Size, Target
 from bench.core.sample import Variants, median
-from bench.figures import table, written
+from bench.stats import table, written
 
 RESULTS = ROOT / "bench" / "results"
 WORDS = {True: "holds", False: "**MISSED**", None: ""}

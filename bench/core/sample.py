@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from bench.figures import percentile
+from bench.stats import percentile
 
 # How each figure of a run is worked out, in the order in which tables show them.
 FIGURES: dict[str, Callable[[Sample], float]] = {

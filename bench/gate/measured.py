@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bench.figures import percentile
 from bench.gate.stream import Stream
 from bench.receiver import Report, duplicates
+from bench.stats import percentile
 
 Window = tuple[float, float]  # seconds of a clock: from, until
 Second = tuple[float, float, float]  # second of the window, p50, p99 (ms)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from bench.figures import table, written
 from bench.gate.monitor import Look, inside
+from bench.stats import table, written
 from bench.svg import Point, bar_chart, line_chart
 
 SYSTEM = ("API", "PostgreSQL", "dispatcher")

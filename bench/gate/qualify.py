@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.cli.processes import Process
 from app.paths import ROOT
 from bench.gate.monitor import Look, Monitor, machine_figures
 from bench.gate.page import html, markdown
 from bench.gate.stack import DATABASE, Stack, whole_stack
 from bench.procfs import machine
+from rvq.local.processes import Process
 
 LOCUSTFILE = ROOT / "bench" / "locustfile.py"
 # Longer than any run that ends by itself.

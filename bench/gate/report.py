@@ -10,10 +10,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.figures import table, written
 from bench.gate.measured import Measured
 from bench.gate.run import Run
 from bench.gate.verdict import Check, judge
+from bench.stats import table, written
 
 
 def finish(run: Run, exceptions: Sequence[str], options: Namespace) -> bool:

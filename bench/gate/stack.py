@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.cli.credentials import local_credentials
-from app.cli.processes import Process
-from app.cli.stack import child_environ, start_api, start_dispatcher
-from app.embedded import Cluster
 from app.paths import ROOT
 from bench.gate.target import TargetError, read_target
 from bench.postgres import bench_cluster
+from rvq.embedded import Cluster
+from rvq.local.credentials import local_credentials
+from rvq.local.processes import Process
+from rvq.local.stack import child_environ, start_api, start_dispatcher
 
 DATABASE = "rvq"
 RECEIVER_READY_SECONDS = 20

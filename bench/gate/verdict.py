@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.figures import written
 from bench.gate.measured import Measured
 from bench.gate.profile import Profile
+from bench.stats import written
 
 
 @dataclass(frozen=True)

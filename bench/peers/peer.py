@@ -8,10 +8,10 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from app.embedded import Cluster
 from app.paths import ROOT
 from bench.peers.crew import READY_SECONDS, Command, Crew
 from bench.peers.system import Start
+from rvq.embedded import Cluster
 
 WORKERS = 2  # processes, as many as the cores of the reference machine
 PYTHON_FOLDER = ROOT / ".venv-peers"

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.figures import table, written
 from bench.peers.rounds import FAN_IN_SUB_TASKS, Size
 from bench.peers.system import Outcome, System
 from bench.peers.verdict import cpu_us, fan_in_ms, single_calls, throughput, verdicts
+from bench.stats import table, written
 from bench.svg import bar_chart
 
 HEAD = ("", "(a) sub_tasks a second", "CPU us each", "of it PostgreSQL", "(b) p50 ms", "(b) p99 ms")

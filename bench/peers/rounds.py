@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.cli.processes import ProcessError
-from app.embedded import Cluster
 from bench.peers.child import DriverError
 from bench.peers.crew import Crew
 from bench.peers.system import Outcome, System, Turn
 from bench.procfs import tree_cpu_seconds
+from rvq.embedded import Cluster
+from rvq.local.processes import ProcessError
 
 FAN_IN_SUB_TASKS = 100
 WARM_UP_TASKS = 5

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from app.cli.credentials import local_credentials
-from app.cli.stack import child_environ, start_api, start_dispatcher
-from app.embedded import Cluster
 from bench.gate.stack import free_ports
 from bench.peers.crew import Crew
 from bench.peers.peer import WORKERS, driver_environ
 from bench.peers.system import Start
+from rvq.embedded import Cluster
+from rvq.local.credentials import local_credentials
+from rvq.local.stack import child_environ, start_api, start_dispatcher
 
 CLIENT = "bench.peers.drivers.rvq_driver"
 PLAIN_WORKER = (CLIENT, "worker")

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.embedded import Cluster
 from bench.peers.crew import Crew
+from rvq.embedded import Cluster
 
 # The cluster, the name of an empty database in it, a folder for logs.
 Start = Callable[[Cluster, str, Path], AbstractContextManager[Crew]]

@@ -6,8 +6,8 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 
-from bench.figures import percentile, written
 from bench.peers.system import Outcome, Turn
+from bench.stats import percentile, written
 
 TIMES = 2.0  # the best Python peer's throughput
 

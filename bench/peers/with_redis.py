@@ -11,11 +11,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.cli.processes import Process
-from app.embedded import Cluster
 from bench.gate.stack import free_ports
 from bench.peers.crew import Crew
 from bench.peers.peer import crew_commands, driver_environ, python_command, python_is_missing
+from rvq.embedded import Cluster
+from rvq.local.processes import Process
 
 READY_SECONDS = 10.0
 # Redis's own advice for a queue that should survive: at most a second of it is lost.

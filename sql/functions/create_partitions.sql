@@ -2,7 +2,7 @@
 -- no lock that readers or writers of the parent would wait for. Rows are found by id alone: statistics of what partners and
 -- workers sent are never asked for, and to gather them each time a day has grown by a tenth took a core for half a second.
 -- Locks: the partitions' advisory lock, alone; parents in SHARE UPDATE EXCLUSIVE.
--- Callers: app/store.py, app/partner/store.py (no partition for today), dispatcher/store.py (maintenance)
+-- Callers: app/db/partitions.py, app/partner/store.py (no partition for today), dispatcher/store.py (maintenance)
 CREATE OR REPLACE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import metrics
+from app.web import metrics
 from dispatcher.metrics import Metrics
 
 STATS = {

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from app.problems import all_problems
-from dispatcher.attempt import OUTCOMES
+from app.web.problems import all_problems
+from dispatcher.http.attempt import OUTCOMES
 from dispatcher.maintenance import maintenance_steps
 from dispatcher.metrics import Metrics
 from dispatcher.store import Store

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dispatcher.hostile import Authority
-from dispatcher.sending import Sender
+from bench.hostile import Authority
+from dispatcher.http.sender import Sender
 from tests.dispatcher.senders import NAME, MakeSender, sender_to_loopback
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from app.webhook_address import MAX_URL
+from app.webhooks.addresses import MAX_URL
 
 ALLOWED_HOSTS: Final = (
     "allowed.example",

@@ -1,17 +1,17 @@
-"""Senders that may reach loopback under a name of the tests."""
+"""DeliveryThreads that may reach loopback under a name of the tests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from ipaddress import ip_network
 
-from app.webhook_address import AllowedHost, PrivateHost
-from dispatcher.connecting import Limits
-from dispatcher.hostile import Peer
-from dispatcher.idle import IdleLimits
-from dispatcher.resolving import Resolver
-from dispatcher.sending import Sender
-from dispatcher.signing import Signer
+from app.webhooks.addresses import AllowedHost, PrivateHost
+from bench.hostile import Peer
+from dispatcher.http.connector import Limits
+from dispatcher.http.pool import PoolLimits
+from dispatcher.http.resolver import Resolver
+from dispatcher.http.sender import Sender
+from dispatcher.http.signer import Signer
 
 NAME = "hooks.test"
 EVENT_ID = "evt_00000000000001f4"
@@ -38,7 +38,7 @@ def sender_to_loopback(
     limits: Limits = SHORT,
     resolver: Resolver = to_loopback,
     private: tuple[PrivateHost, ...] | None = None,
-    idle_limits: IdleLimits = IdleLimits(),  # noqa: B008 - frozen
+    pool_limits: PoolLimits = PoolLimits(),  # noqa: B008 - frozen
     ca_file: str | None = None,
 ) -> Sender:
     """May POST to hooks.test and to 127.0.0.1 on these ports; both are on loopback, and paired with it."""
@@ -50,6 +50,6 @@ def sender_to_loopback(
         Signer((SECRET,)),
         resolver=resolver,
         limits=limits,
-        idle_limits=idle_limits,
+        pool_limits=pool_limits,
         ca_file=ca_file,
     )

@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterable, Iterator
 
 from app.db import Pool
-from dispatcher.attempt import Attempt
-from dispatcher.backoff import Decision, decide
-from dispatcher.claiming import Claiming, Lease
 from dispatcher.delivery import Delivery, Result
-from dispatcher.flights import Flights
+from dispatcher.http.attempt import Attempt
 from dispatcher.metrics import Metrics
-from dispatcher.senders import Senders
-from dispatcher.settling import Settling
+from dispatcher.outbox.claimer import Claimer, Lease
+from dispatcher.outbox.deliverer import DeliveryThreads
+from dispatcher.outbox.in_flight import InFlight
+from dispatcher.outbox.settler import Settler
+from dispatcher.schedule import Decision, decide
 from dispatcher.store import Store
 
 LEASE = Lease()
@@ -27,16 +27,16 @@ class Steps:
         self.pool = pool
         self.store = Store(pool)
         self.metrics = Metrics()
-        self.flights = Flights(threads)
+        self.in_flight = InFlight(threads)
         self.taken: list[Delivery] = []
         self.senders = _Taking(self.taken)
-        self.claiming = Claiming(self.store, self.flights, self.senders, lease, threads)
-        self.settling = Settling(self.store, self.flights, self.metrics)
+        self.claimer = Claimer(self.store, self.in_flight, self.senders, lease, threads)
+        self.settling = Settler(self.store, self.in_flight, self.metrics)
 
     def claim(self) -> list[Delivery]:
         """What one step of the claim loop hands to the threads."""
         self.taken.clear()
-        self.claiming.step()
+        self.claimer.step()
         return list(self.taken)
 
     def end(
@@ -44,11 +44,11 @@ class Steps:
     ) -> None:
         started = time.monotonic() - took
         result = Result(delivery, attempt, decision or decide(attempt, delivery.tries, 0.5), started)
-        self.flights.end(result)
+        self.in_flight.end(result)
         self.settling.put(result)
 
 
-class _Taking(Senders):
+class _Taking(DeliveryThreads):
     """Has no threads, so that everything stays where `take_back` finds it."""
 
     def __init__(self, taken: list[Delivery]) -> None:

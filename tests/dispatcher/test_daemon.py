@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.embedded import Cluster
+from rvq.embedded import Cluster
 from tests.dispatcher.receiver import Answer, Received, Receiver
 from tests.dispatcher.rig import (
     OLD_SECRET,

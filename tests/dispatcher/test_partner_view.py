@@ -12,10 +12,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from app.db import Pool
-from app.delivery_shapes import AttemptDetail, DeliveryPage, Outcome, TaskDelivery
-from app.shapes import Verdict
-from dispatcher.attempt import OUTCOMES
-from tests.api.rig import Caller, make_caller
+from app.web.delivery_schemas import AttemptDetail, DeliveryPage, Outcome, TaskDelivery
+from app.web.schemas import Verdict
+from dispatcher.http.attempt import OUTCOMES
+from tests.app.rig import Caller, make_caller
 from tests.dispatcher.receiver import Answer, Received, Receiver
 from tests.dispatcher.rig import OLD_SECRET, SECRET, Tasks, environment, running
 from tests.support.concurrency import wait_until

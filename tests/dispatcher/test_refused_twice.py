@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.db import Pool
-from tests.api.rig import Caller, make_caller
+from tests.app.rig import Caller, make_caller
 from tests.dispatcher.receiver import Receiver
 from tests.dispatcher.refused_urls import ALLOWED_HOSTS, OTHER_FORMS, OTHER_HOSTS
 from tests.dispatcher.rig import Tasks, environment, running

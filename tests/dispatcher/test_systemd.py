@@ -1,99 +1,139 @@
-"""The units in deploy/systemd, as systemd itself reads them."""
+"""The service manager's protocol, on a real datagram socket."""
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from app.cli.stack import API_MALLOC
-from app.settings import KNOWN_NAMES
-from tests.support.source import ROOT
-
-FOLDER = ROOT / "deploy" / "systemd"
-UNITS = sorted(path.name for path in FOLDER.glob("*.service"))
-MOST_EXPOSURE = 2.0
-
-needs_systemd = pytest.mark.skipif(
-    not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed"
-)
+from dispatcher.daemon import Daemon
+from dispatcher.delivery import Delivery
+from dispatcher.systemd import Notifier
+from tests.dispatcher.receiver import Receiver
+from tests.dispatcher.rig import Tasks, environment, running, settings
+from tests.support.concurrency import wait_until
+from tests.support.database import Database
 
 
-def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["systemd-analyze", "--no-pager", *arguments], capture_output=True, text=True, check=False
-    )
+class Manager:
+    """Plays systemd: what it was told, so far."""
+
+    def __init__(self, address: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(address)
+        self._socket.setblocking(False)
+        self._told: list[str] = []
+
+    def told(self) -> list[str]:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self._told.append(self._socket.recv(4096).decode())
+        return self._told
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> Path:
-    """The units with a program where theirs is: systemd looks whether it is there."""
-    program = tmp_path / "program"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    for name in UNITS:
-        text = re.sub(r"/opt/rvq/\.venv/bin/\S+", str(program), (FOLDER / name).read_text())
-        (tmp_path / name).write_text(
-            text.replace("WorkingDirectory=/opt/rvq", f"WorkingDirectory={tmp_path}")
-        )
-    return tmp_path
+def manager(tmp_path: Path) -> Iterator[Manager]:
+    manager = Manager(str(tmp_path / "notify"))
+    yield manager
+    manager.close()
 
 
-def instance(unit: Path) -> Path:
-    """A template's unit under an instance's name."""
-    if not unit.stem.endswith("@"):
-        return unit
-    return Path(shutil.copy(unit, unit.with_name(unit.name.replace("@.", "@1."))))
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return str(tmp_path / "notify")
 
 
-def test_there_is_a_unit_for_each_process() -> None:
-    assert UNITS == ["rvq-api.service", "rvq-dispatcher@.service"]
+def test_without_a_service_manager_nothing_happens() -> None:
+    notifier = Notifier({})
+    notifier.ready()
+    notifier.feed_watchdog()
 
 
-def test_the_api_has_the_same_malloc_as_in_a_local_stack() -> None:
-    lines = (FOLDER / "rvq-api.service").read_text().splitlines()
-    assert {f"Environment={name}={value}" for name, value in API_MALLOC.items()} <= set(lines)
+def test_each_notice_is_a_datagram(manager: Manager, address: str) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": address})
+    notifier.ready()
+    notifier.status("sending")
+    notifier.stopping()
+    assert manager.told() == ["READY=1", "STATUS=sending", "STOPPING=1"]
 
 
-@needs_systemd
-@pytest.mark.parametrize("name", UNITS)
-def test_systemd_finds_nothing_wrong_with(name: str, installed: Path) -> None:
-    verified = analyze("verify", "--recursive-errors=no", instance(installed / name))
-    complaints = [line for line in verified.stderr.splitlines() if "rvq" in line]
-    assert (verified.returncode, complaints) == (0, [])
+def test_a_name_that_begins_with_at_is_in_the_abstract_name_space() -> None:
+    name = f"rvq-test-{os.getpid()}"
+    manager = Manager("\0" + name)
+    Notifier({"NOTIFY_SOCKET": "@" + name}).ready()
+    assert manager.told() == ["READY=1"]
+    manager.close()
 
 
-@needs_systemd
-@pytest.mark.parametrize("name", UNITS)
-def test_what_a_break_in_would_be_exposed_to_is_little(name: str, installed: Path) -> None:
-    unit = instance(installed / name)
-    judged = analyze("security", "--offline=true", f"--threshold={MOST_EXPOSURE * 10:.0f}", unit)
-    assert judged.returncode == 0, judged.stdout[-400:] + judged.stderr
-    found = re.search(r"exposure level for \S+: ([0-9.]+)", judged.stdout)
-    assert found is not None
-    assert float(found[1]) < MOST_EXPOSURE
+def test_the_watchdog_is_fed_only_when_the_unit_asks_for_it(manager: Manager, address: str) -> None:
+    Notifier({"NOTIFY_SOCKET": address}).feed_watchdog()
+    Notifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"}).feed_watchdog()
+    assert manager.told() == []
+    notifier = Notifier(
+        {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": str(os.getpid())}
+    )
+    notifier.feed_watchdog()
+    notifier.feed_watchdog()
+    assert manager.told() == ["WATCHDOG=1"]
 
 
-@needs_systemd
-def test_a_directive_that_is_misspelt_would_be_found(installed: Path) -> None:
-    unit = installed / "rvq-api.service"
-    unit.write_text(unit.read_text().replace("PrivateTmp=", "PrivateTemp="))
-    assert "PrivateTemp" in analyze("verify", "--recursive-errors=no", unit).stderr
+def test_a_manager_that_is_gone_does_no_harm(address: str) -> None:
+    Notifier({"NOTIFY_SOCKET": address}).ready()
 
 
-def test_the_dispatcher_is_stopped_no_sooner_than_it_needs() -> None:
-    from dispatcher.claiming import Lease
-    from dispatcher.daemon import LAST_WORDS
+def test_a_dispatcher_is_ready_then_feeds_the_watchdog_then_stops(
+    database: Database, manager: Manager, address: str
+) -> None:
+    environ = environment(database.url, NOTIFY_SOCKET=address, WATCHDOG_USEC="200000")
+    with running(environ) as dispatcher:
+        wait_until(lambda: manager.told().count("WATCHDOG=1") > 2, "the watchdog is fed")
+        assert dispatcher.stop() == 0
+    told = [notice for notice in manager.told() if not notice.startswith("STATUS=")]
+    assert told.count("READY=1") == told.count("STOPPING=1") == 1
+    assert told.index("READY=1") < told.index("STOPPING=1")
+    assert any(notice.startswith("STATUS=attempts ") for notice in manager.told()) or told[-1] == "STOPPING=1"
 
-    text = (FOLDER / "rvq-dispatcher@.service").read_text()
-    found = re.search(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)
-    assert found is not None
-    assert int(found[1]) > Lease().attempt + 2 + 2 * LAST_WORDS
+
+def test_the_watchdog_goes_hungry_while_a_delivery_outlives_its_lease(
+    database: Database, manager: Manager, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notifier = Notifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000"})
+    daemon = Daemon(settings(database.url), notifier)
+    stuck = Delivery(1, 1, 1, "http://one.test/", "one.test", b"{}", "", 0.0, 0.0)
+    daemon._in_flight.begin([stuck])
+    now = time.monotonic()
+    monkeypatch.setattr("dispatcher.outbox.in_flight.time.monotonic", lambda: now + 34)
+    daemon._feed_watchdog()
+    assert manager.told() == ["WATCHDOG=1"]
+    monkeypatch.setattr("dispatcher.outbox.in_flight.time.monotonic", lambda: now + 36)
+    monkeypatch.setattr("dispatcher.systemd.time.monotonic", lambda: now + 36)
+    daemon._feed_watchdog()
+    assert manager.told() == ["WATCHDOG=1"]
+    daemon._in_flight.cancel([stuck])
+    daemon._feed_watchdog()
+    assert manager.told() == ["WATCHDOG=1", "WATCHDOG=1"]
 
 
-def test_the_environment_file_names_every_setting_and_nothing_else() -> None:
-    names = re.findall(r"^#?([A-Z_]+)=", (FOLDER / "rvq.env").read_text(), re.MULTILINE)
-    assert sorted(names) == sorted(KNOWN_NAMES)
+def test_the_runtime_directory_gets_the_metrics(database: Database, tmp_path: Path) -> None:
+    tasks = Tasks(database.url)
+    file = tmp_path / "metrics.prom"
+    with (
+        Receiver() as receiver,
+        running(environment(database.url, receiver.host, RUNTIME_DIRECTORY=str(tmp_path))),
+    ):
+        tasks.finish(receiver.url(), 3)
+        tasks.wait_until_done()
+        name = f'dispatcher="{tmp_path.name}"'
+        wanted = f'rvq_delivery_attempts_total{{dispatcher="{tmp_path.name}",outcome="delivered"}} 3.0'
+        wait_until(lambda: file.exists() and wanted in file.read_text(), "the file tells of it")
+        text = file.read_text()
+    assert f"rvq_delivery_lag_seconds_count{{{name}}} 3.0" in text
+    assert f'rvq_maintenance_last_success_timestamp_seconds{{{name},step="fold_counters"}}' in text

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.cli.credentials import new_credentials
-from app.cli.processes import Process
-from app.cli.stack import child_environ, start_api, start_dispatcher
+from rvq.local.credentials import new_credentials
+from rvq.local.processes import Process
+from rvq.local.stack import child_environ, start_api, start_dispatcher
 from tests.support.concurrency import wait_until
 
 PATIENCE = 60.0

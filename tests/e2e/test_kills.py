@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.processes import Process
-from app.embedded import Cluster
+from rvq.embedded import Cluster
+from rvq.local.processes import Process
 from tests.dispatcher.receiver import Receiver
 from tests.e2e.recorded import Partners, last_word, note_webhooks
 from tests.e2e.rig import Rvq, running

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.processes import Process
+from rvq.local.processes import Process
 from tests.dispatcher.receiver import Receiver
 from tests.e2e.load import partners
 from tests.e2e.rig import Rvq, running

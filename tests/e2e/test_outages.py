@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from app.embedded import Cluster
+from rvq.embedded import Cluster
 from tests.dispatcher.receiver import Receiver
 from tests.e2e.load import partners
 from tests.e2e.rig import Rvq, running

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from app.embedded import Cluster
+from rvq.embedded import Cluster
 from tests.dispatcher.receiver import Receiver
 from tests.e2e.rig import ENDED, Answer, Rvq, ask, running
 from tests.e2e.test_life_of_processes import is_drained

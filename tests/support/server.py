@@ -10,8 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg2
 
-from app.embedded import throwaway_cluster
-from app.migrations import migrate
+from app.db.migrations import migrate
+from rvq.embedded import throwaway_cluster
 
 VERSION = os.environ.get("RVQ_TEST_POSTGRES", "16")
 

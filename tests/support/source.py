@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("app", "dispatcher", "worker_sdk", "bench")
+PACKAGES = ("app", "dispatcher", "worker_sdk", "rvq", "bench")
 CODE = (*PACKAGES, "tests", "sql", "deploy", "docs")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.embedded import Cluster
 from bench.core.finding import Finding, Size
 from bench.core.scenarios.bloat import bloat
 from bench.core.scenarios.contention import connections, create_sizes, fan_in
@@ -12,6 +11,7 @@ from bench.core.scenarios.flat import backlog, history
 from bench.core.scenarios.horizon import horizon
 from bench.core.scenarios.life import batch_life, single_life
 from bench.core.scenarios.retention import retention
+from rvq.embedded import Cluster
 
 Scenario = Callable[[Cluster, Size], Finding]
 

@@ -6,13 +6,13 @@ import threading
 import time
 from collections.abc import Sequence
 
-from app.embedded import Cluster
 from bench.core import scripts
-from bench.core.bed import Bed
 from bench.core.finding import Finding, Size, Target
 from bench.core.pgbench import Load
-from bench.figures import percentile, table, written
+from bench.core.testbed import Testbed
+from bench.stats import percentile, table, written
 from bench.svg import Point, line_chart
+from rvq.embedded import Cluster
 
 CLIENTS, RATE, SECONDS = 8, 400, 1_200
 # A delivery row leaves when it is sent, and nobody sends here: it is not looked at.
@@ -26,14 +26,14 @@ Look = tuple[float, str, int, int]  # seconds, table, dead tuples, bytes
 
 def bloat(cluster: Cluster, size: Size) -> Finding:
     """Whole tasks at 400 a second for twenty minutes: dead tuples of the tables that are updated."""
-    bed = Bed(cluster, "bloat")
+    testbed = Testbed(cluster, "bloat")
     load = Load(scripts.life(2), CLIENTS, seconds=size.seconds(SECONDS), rate=RATE)
     looks: list[Look] = []
     done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(bed, load.seconds / 200, done, looks))
+    watcher = threading.Thread(target=_watch, args=(testbed, load.seconds / 200, done, looks))
     watcher.start()
     try:
-        sample = bed.run(load, 2)
+        sample = testbed.run(load, 2)
     finally:
         done.set()
         watcher.join()
@@ -49,10 +49,10 @@ def bloat(cluster: Cluster, size: Size) -> Finding:
     )
 
 
-def _watch(bed: Bed, pause: float, done: threading.Event, looks: list[Look]) -> None:
+def _watch(testbed: Testbed, pause: float, done: threading.Event, looks: list[Look]) -> None:
     began = time.monotonic()
     while not done.wait(min(max(pause, 0.1), 5.0)):
-        rows = bed.execute(LOOK.format("','".join(TABLES)))
+        rows = testbed.execute(LOOK.format("','".join(TABLES)))
         looks += [
             (time.monotonic() - began, str(name), int(str(dead)), int(str(size))) for name, dead, size in rows
         ]

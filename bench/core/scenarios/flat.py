@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.embedded import Cluster
 from bench.core import scripts
-from bench.core.bed import Bed
 from bench.core.finding import Finding, Size, compared
 from bench.core.pgbench import Load
 from bench.core.sample import Variants, alternate
+from bench.core.testbed import Testbed
 from bench.svg import bar_chart
+from rvq.embedded import Cluster
 
 CLIENTS, LIMIT, SECONDS = 4, 10, 10
 SHORT_BACKLOG = 1_000
@@ -21,31 +21,33 @@ FLAT = {"p50 ms": 1.15, "p99 ms": 1.5, "server CPU us/transaction": None}
 def history(cluster: Cluster, size: Size) -> Finding:
     """An empty history against five million finished sub_tasks, in the partition that is written to."""
     finished = size.count(5_000_000, least=8_000)
-    beds = {
-        "none finished": Bed(cluster, "history_none"),
-        f"{finished:,} finished": Bed(cluster, "history_long"),
+    testbeds = {
+        "none finished": Testbed(cluster, "history_none"),
+        f"{finished:,} finished": Testbed(cluster, "history_long"),
     }
-    beds[f"{finished:,} finished"].finish_many(finished)
-    for bed in beds.values():
-        bed.fill_queue(SHORT_BACKLOG, LIMIT)
-    return _steady("Claim and complete, by how many sub_tasks were finished before", beds, size)
+    testbeds[f"{finished:,} finished"].finish_many(finished)
+    for testbed in testbeds.values():
+        testbed.fill_queue(SHORT_BACKLOG, LIMIT)
+    return _steady("Claim and complete, by how many sub_tasks were finished before", testbeds, size)
 
 
 def backlog(cluster: Cluster, size: Size) -> Finding:
     """A thousand queued against two million."""
     queued = size.count(2_000_000, least=4_000)
-    beds = {}
+    testbeds = {}
     for count in (SHORT_BACKLOG, queued):
-        beds[f"{count:,} queued"] = bed = Bed(cluster, f"backlog_{count}")
-        bed.fill_queue(count, LIMIT)
-    return _steady("Claim and complete, by how many sub_tasks are queued", beds, size)
+        testbeds[f"{count:,} queued"] = testbed = Testbed(cluster, f"backlog_{count}")
+        testbed.fill_queue(count, LIMIT)
+    return _steady("Claim and complete, by how many sub_tasks are queued", testbeds, size)
 
 
-def _steady(question: str, beds: dict[str, Bed], size: Size) -> Finding:
+def _steady(question: str, testbeds: dict[str, Testbed], size: Size) -> Finding:
     """Create, claim and complete at the same pace, so that the backlog stays as long as it is."""
     load = Load(scripts.steady(LIMIT), CLIENTS, seconds=size.seconds(SECONDS), turns=True)
-    samples = alternate(size.runs, {name: partial(bed.run, load, LIMIT / 2) for name, bed in beds.items()})
-    base, other = beds
+    samples = alternate(
+        size.runs, {name: partial(testbed.run, load, LIMIT / 2) for name, testbed in testbeds.items()}
+    )
+    base, other = testbeds
     return Finding(
         question,
         samples,

@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Iterator
 from functools import partial
 
-from app.embedded import Cluster
 from bench.core import scripts
-from bench.core.bed import Bed
 from bench.core.finding import Finding, Size, Target, compared
 from bench.core.pgbench import Load
 from bench.core.sample import Sample, Variants
+from bench.core.testbed import Testbed
 from bench.svg import Point, line_chart
+from rvq.embedded import Cluster
 
 CLIENTS, LIMIT = 4, 10
 BACKLOG = 1_000
@@ -22,15 +22,15 @@ BEFORE, AT_THE_END, AFTER = "before", "after 5 minutes pinned", "a minute after 
 
 def horizon(cluster: Cluster, size: Size) -> Finding:
     """Load without a pause, cut into slices: before, while a snapshot is held, and after it is let go."""
-    bed = Bed(cluster, "horizon")
-    bed.fill_queue(BACKLOG, LIMIT)
-    take = partial(_slice, bed, size.seconds(SLICE_SECONDS))
+    testbed = Testbed(cluster, "horizon")
+    testbed.fill_queue(BACKLOG, LIMIT)
+    take = partial(_slice, testbed, size.seconds(SLICE_SECONDS))
     pinned_slices = max(size.runs, round(PINNED_SECONDS * size.factor / SLICE_SECONDS))
     recovery_slices = max(size.runs, round(RECOVERY_SECONDS * size.factor / SLICE_SECONDS))
-    with bed.maintained():
+    with testbed.maintained():
         take()  # fills caches
         before = [take() for _ in range(size.runs)]
-        with _pinned(bed):
+        with _pinned(testbed):
             pinned = [take() for _ in range(pinned_slices)]
         after = [take() for _ in range(recovery_slices + size.runs)]
     samples = {BEFORE: before, AT_THE_END: pinned[-size.runs :], AFTER: after[-size.runs :]}
@@ -48,15 +48,15 @@ def horizon(cluster: Cluster, size: Size) -> Finding:
     )
 
 
-def _slice(bed: Bed, seconds: float) -> Sample:
+def _slice(testbed: Testbed, seconds: float) -> Sample:
     load = Load(scripts.steady(LIMIT), CLIENTS, seconds=seconds, turns=True)
-    return bed.run(load, LIMIT / 2, maintained=False)
+    return testbed.run(load, LIMIT / 2, maintained=False)
 
 
 @contextlib.contextmanager
-def _pinned(bed: Bed) -> Iterator[None]:
+def _pinned(testbed: Testbed) -> Iterator[None]:
     """Hold a snapshot and a transaction id."""
-    with contextlib.closing(bed.connect()) as connection, connection.cursor() as cursor:
+    with contextlib.closing(testbed.connect()) as connection, connection.cursor() as cursor:
         cursor.execute("SET idle_in_transaction_session_timeout = 0")
         cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         cursor.execute("SELECT pg_current_xact_id()")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from app.embedded import Cluster
-from bench.core import beside, scripts
-from bench.core.bed import Bed
+from bench.core import baselines, scripts
 from bench.core.finding import Finding, Size, Target, compared
 from bench.core.pgbench import Load, run_pgbench
 from bench.core.sample import Sample, Variants, alternate, median
-from bench.figures import table, written
+from bench.core.testbed import Testbed
+from bench.stats import table, written
 from bench.svg import bar_chart
+from rvq.embedded import Cluster
 
 SECONDS = 10
 RVQ, PLAIN, BARE, NO_WAIT = "RVQ", "plain rows", "a bare queue", "RVQ, asynchronous commit"
@@ -41,9 +41,9 @@ def batch_life(cluster: Cluster, size: Size) -> Finding:
 def _life(
     cluster: Cluster, size: Size, name: str, *, sub_tasks: int, clients: int, rate: tuple[str, float]
 ) -> Finding:
-    bed = Bed(cluster, f"life_{name}")
+    testbed = Testbed(cluster, f"life_{name}")
     ours = Load(scripts.life(sub_tasks), clients, seconds=size.seconds(SECONDS))
-    samples = _measure(bed, size, ours, sub_tasks)
+    samples = _measure(testbed, size, ours, sub_tasks)
     question = f"A task's whole life: create, claim, complete {sub_tasks}, event; {clients} connections"
     return Finding(
         question,
@@ -53,7 +53,7 @@ def _life(
         plots={"rate": _plot(question, samples, rate[0])},
         tables={
             "Mean latency of each statement, RVQ": _statements(samples[RVQ]),
-            "Where the time goes: functions by their own time": _functions(bed, ours),
+            "Where the time goes: functions by their own time": _functions(testbed, ours),
         },
         notes=[
             "`plain rows`: the same rows, one INSERT or UPDATE by primary key a row, in three transactions"
@@ -65,24 +65,24 @@ def _life(
     )
 
 
-def _measure(bed: Bed, size: Size, ours: Load, sub_tasks: int) -> Variants:
+def _measure(testbed: Testbed, size: Size, ours: Load, sub_tasks: int) -> Variants:
     def run_ours(load: Load) -> Sample:
-        bed.execute("SELECT rvq.reset()")
-        return bed.run(load, sub_tasks)
+        testbed.execute("SELECT rvq.reset()")
+        return testbed.run(load, sub_tasks)
 
     def run_beside(tables: str, load: Load) -> Sample:
-        bed.execute(tables)
-        return bed.run(load, sub_tasks, maintained=False)
+        testbed.execute(tables)
+        return testbed.run(load, sub_tasks, maintained=False)
 
     no_wait = replace(ours, options={"synchronous_commit": "off"})
-    plain = replace(ours, script=beside.plain_life(sub_tasks))
-    bare = replace(ours, script=beside.bare_life(sub_tasks))
+    plain = replace(ours, script=baselines.plain_life(sub_tasks))
+    bare = replace(ours, script=baselines.bare_life(sub_tasks))
     return alternate(
         size.runs,
         {
             RVQ: partial(run_ours, ours),
-            PLAIN: partial(run_beside, beside.PLAIN_ROWS, plain),
-            BARE: partial(run_beside, beside.BARE_QUEUE, bare),
+            PLAIN: partial(run_beside, baselines.PLAIN_ROWS, plain),
+            BARE: partial(run_beside, baselines.BARE_QUEUE, bare),
             NO_WAIT: partial(run_ours, no_wait),
         },
     )
@@ -117,15 +117,15 @@ def _statements(runs: list[Sample]) -> str:
     return table(("statement", "mean ms"), [(f"`{text}`", written(ms)) for text, ms in middle.statements])
 
 
-def _functions(bed: Bed, load: Load) -> str:
+def _functions(testbed: Testbed, load: Load) -> str:
     """One more run with PostgreSQL's function timing, which costs time: it is not among the samples."""
-    bed.execute("SELECT rvq.reset()", "SELECT pg_stat_reset()")
+    testbed.execute("SELECT rvq.reset()", "SELECT pg_stat_reset()")
     outcome = run_pgbench(
-        bed.cluster,
-        bed.name,
+        testbed.cluster,
+        testbed.name,
         Load(load.script, load.clients, load.seconds, options={"track_functions": "all"}),
     )
-    rows = bed.execute(
+    rows = testbed.execute(
         "SELECT funcname, calls, total_time, self_time FROM pg_stat_user_functions"
         " WHERE schemaname = 'rvq' ORDER BY self_time DESC LIMIT 12"
     )

@@ -7,13 +7,13 @@ import statistics
 import threading
 import time
 
-from app.embedded import Cluster
 from bench.core import scripts
-from bench.core.bed import Bed
 from bench.core.finding import Finding, Size, Target
 from bench.core.pgbench import Load, run_pgbench
 from bench.core.sample import Sample
-from bench.figures import table, written
+from bench.core.testbed import Testbed
+from bench.stats import table, written
+from rvq.embedded import Cluster
 
 TASKS, AT_ONCE, CLIENTS = 500_000, 500, 4
 LIMIT, LOAD_CLIENTS, LOAD_RATE, LOAD_SECONDS = 10, 4, 100, 6
@@ -33,15 +33,15 @@ SELECT count(*) FROM pg_stat_activity
 def retention(cluster: Cluster, size: Size) -> Finding:
     """Drop a day of 500 000 tasks with a million sub_tasks, all delivered, while others work."""
     tasks = size.count(TASKS, least=AT_ONCE)
-    bed = Bed(cluster, "retention")
-    _fill_day(bed, tasks)
+    testbed = Testbed(cluster, "retention")
+    _fill_day(testbed, tasks)
     load = Load(scripts.steady(LIMIT), LOAD_CLIENTS, seconds=LOAD_SECONDS, rate=LOAD_RATE, turns=True)
-    without = bed.run(load, LIMIT / 2)
-    undone = [_seconds_undone(bed) for _ in range(size.runs)]
-    beside, steps, waits = _beside(bed, load)
-    left = bed.execute("SELECT sum(tasks_succeeded + deliveries_delivered) FROM rvq.current_counters")
+    without = testbed.run(load, LIMIT / 2)
+    undone = [_seconds_undone(testbed) for _ in range(size.runs)]
+    beside, steps, waits = _beside(testbed, load)
+    left = testbed.execute("SELECT sum(tasks_succeeded + deliveries_delivered) FROM rvq.current_counters")
     # The day's tasks are taken out of the counters: only what the load did is still counted.
-    finished = bed.execute("SELECT count(*) FROM rvq.events")
+    finished = testbed.execute("SELECT count(*) FROM rvq.events")
     assert left == finished, f"{left} are counted, {finished} are there"
     return Finding(
         f"Retention of a day of {tasks:,} tasks of 2, each with its webhook delivered",
@@ -63,9 +63,9 @@ def retention(cluster: Cluster, size: Size) -> Finding:
     )
 
 
-def _fill_day(bed: Bed, tasks: int) -> None:
+def _fill_day(testbed: Testbed, tasks: int) -> None:
     """The day comes and goes: all is created, claimed, completed and delivered by the functions."""
-    bed.execute(
+    testbed.execute(
         *(f"SET {name} = '{value}'" for name, value in PAST.items()), "SELECT rvq.create_partitions(0)"
     )
     script = (
@@ -76,37 +76,37 @@ def _fill_day(bed: Bed, tasks: int) -> None:
     )
     clients = min(CLIENTS, tasks // AT_ONCE)
     turns = tasks // AT_ONCE // clients
-    run_pgbench(bed.cluster, bed.name, Load(script, clients, transactions=turns, options=PAST))
+    run_pgbench(testbed.cluster, testbed.name, Load(script, clients, transactions=turns, options=PAST))
     rest = Load(
         scripts.claim(AT_ONCE) + scripts.complete() + scripts.deliver(AT_ONCE),
         1,
         transactions=1,
         options=PAST,
     )
-    while bed.execute(OPEN) != [(False,)]:
-        run_pgbench(bed.cluster, bed.name, rest)
-    bed.execute("SELECT rvq.fold_counters()", "VACUUM ANALYZE", "CHECKPOINT")
+    while testbed.execute(OPEN) != [(False,)]:
+        run_pgbench(testbed.cluster, testbed.name, rest)
+    testbed.execute("SELECT rvq.fold_counters()", "VACUUM ANALYZE", "CHECKPOINT")
 
 
-def _seconds_undone(bed: Bed) -> float:
+def _seconds_undone(testbed: Testbed) -> float:
     """Of the first step of a day: it drops the tasks, and takes all they count for out of the counters."""
     for _ in range(TRIES):
-        took, did = _step(bed, undo=True)
+        took, did = _step(testbed, undo=True)
         if did:
             return took
     raise AssertionError("the day can't be dropped")
 
 
-def _step(bed: Bed, *, undo: bool) -> tuple[float, bool]:
+def _step(testbed: Testbed, *, undo: bool) -> tuple[float, bool]:
     """Its seconds, and whether it did anything: it gives way to whoever holds a lock, autovacuum too."""
-    with contextlib.closing(bed.connect()) as connection, connection.cursor() as cursor:
+    with contextlib.closing(testbed.connect()) as connection, connection.cursor() as cursor:
         connection.autocommit = not undo
         began = time.monotonic()
         cursor.execute(STEP)
         return time.monotonic() - began, cursor.fetchall() != [(0,)]
 
 
-def _beside(bed: Bed, load: Load) -> tuple[Sample, list[float], int]:
+def _beside(testbed: Testbed, load: Load) -> tuple[Sample, list[float], int]:
     """The load's sample, the seconds of each step, and how many claims were seen waiting for a lock."""
     steps: list[float] = []
     waits: list[int] = []
@@ -114,11 +114,11 @@ def _beside(bed: Bed, load: Load) -> tuple[Sample, list[float], int]:
 
     def expire() -> None:
         time.sleep(load.seconds / 4)
-        while bed.execute(LEFT) != [(0,)]:
-            steps.append(_step(bed, undo=False)[0])
+        while testbed.execute(LEFT) != [(0,)]:
+            steps.append(_step(testbed, undo=False)[0])
 
     def watch() -> None:
-        with contextlib.closing(bed.connect()) as connection, connection.cursor() as cursor:
+        with contextlib.closing(testbed.connect()) as connection, connection.cursor() as cursor:
             while not done.wait(WATCH_SECONDS):
                 cursor.execute(WAITING)
                 waits.append(cursor.fetchall()[0][0])
@@ -126,7 +126,7 @@ def _beside(bed: Bed, load: Load) -> tuple[Sample, list[float], int]:
     threads = [threading.Thread(target=target) for target in (expire, watch)]
     for thread in threads:
         thread.start()
-    sample = bed.run(load, LIMIT / 2)
+    sample = testbed.run(load, LIMIT / 2)
     threads[0].join()
     done.set()
     threads[1].join()

@@ -1,0 +1,23 @@
+"""The door to PostgreSQL: connections, their pool, errors, migrations, and calls that share a statement."""
+
+from app.db.connection import Connection, connect
+from app.db.errors import (
+    DatabaseError,
+    DatabaseUnavailable,
+    PoolExhausted,
+    StatementTimeout,
+    TransactionConflict,
+)
+from app.db.pool import Pool, Row
+
+__all__ = [
+    "Connection",
+    "DatabaseError",
+    "DatabaseUnavailable",
+    "Pool",
+    "PoolExhausted",
+    "Row",
+    "StatementTimeout",
+    "TransactionConflict",
+    "connect",
+]

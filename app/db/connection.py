@@ -1,0 +1,92 @@
+"""One connection to PostgreSQL: how it is made, and how to tell that it is of no more use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+from typing import Any
+
+import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE
+
+from app.db.errors import translate
+
+Connection = psycopg2.extensions.connection
+
+# Seconds. A peer that fell silent is noticed after 10 + 3 * 5 s, or 15 s after what it did not confirm.
+CONNECT_TIMEOUT = 5
+KEEPALIVE: dict[str, Any] = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+TCP_USER_TIMEOUT_MS = 15_000
+
+
+def connect(
+    url: str,
+    application_name: str,
+    *,
+    statement_timeout_ms: int = 10_000,
+    lock_timeout_ms: int = 5_000,
+    idle_in_transaction_timeout_ms: int = 30_000,
+) -> Connection:
+    """A connection in autocommit with every timeout set (0: none). Raises DatabaseUnavailable."""
+    options = (
+        f"-c statement_timeout={statement_timeout_ms} -c lock_timeout={lock_timeout_ms}"
+        f" -c idle_in_transaction_session_timeout={idle_in_transaction_timeout_ms}"
+    )
+    try:
+        connection: Connection = psycopg2.connect(
+            url,
+            application_name=application_name,
+            connect_timeout=CONNECT_TIMEOUT,
+            tcp_user_timeout=TCP_USER_TIMEOUT_MS,
+            options=options,
+            **KEEPALIVE,
+        )
+    except psycopg2.Error as error:
+        raise translate(error) from error
+    connection.autocommit = True
+    return connection
+
+
+def was_hung_up(connection: Connection) -> bool:
+    """Whether the server has said anything while nobody asked: it only does to end the connection.
+
+    Looked at before each statement, since afterwards nobody knows whether a statement that got no answer
+    was carried out. So nothing is ever sent twice.
+    """
+    if connection.closed:
+        return True
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    return bool(waiting.poll(0))
+
+
+def is_clean(connection: Connection) -> bool:
+    """Whether the next caller finds it as new: open, in autocommit, in no transaction."""
+    if connection.closed or not connection.autocommit:
+        return False
+    return connection.info.transaction_status == TRANSACTION_STATUS_IDLE
+
+
+def close_quietly(connection: Connection | None) -> None:
+    if connection is not None:
+        with contextlib.suppress(psycopg2.Error):
+            connection.close()
+
+
+def cut_off(connection: Connection) -> None:
+    """Let the call that waits on this connection in another thread fail now.
+
+    libpq waits for an answer without a limit of its own; only the end of the stream wakes it.
+    """
+    with (
+        contextlib.suppress(OSError, psycopg2.Error),
+        socket.socket(fileno=os.dup(connection.fileno())) as stream,
+    ):
+        stream.shutdown(socket.SHUT_RDWR)

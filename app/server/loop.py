@@ -1,0 +1,170 @@
+"""Threads that serve whichever connection has something to read.
+
+Gunicorn's own gthread worker has one thread that waits for all connections and hands each request to a pool:
+two wake-ups, a future and some ten system calls around every request. Here every thread waits for all
+connections itself (epoll hands a readable one to exactly one of them, the last that went to sleep, whose
+caches are warm), serves it, and puts it back. No thread waits for a client that is slow to take its answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gunicorn.http.errors import NoMoreData  # type: ignore[import-untyped]
+from gunicorn.workers import base  # type: ignore[import-untyped]
+
+from app.server.connection import Connection
+
+# A client that stalls this long in the middle of a request, or of its answer, is cut off.
+STALL_SECONDS = 20
+LOOK_SECONDS = 1.0
+READABLE_ONCE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLONESHOT
+WRITABLE_ONCE = select.EPOLLOUT | select.EPOLLONESHOT
+GONE = {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EAGAIN, errno.EBADF}
+
+
+class ThreadedWorker(base.Worker):  # type: ignore[misc]
+    """The main thread accepts, and ends connections that idle too long; `threads` others serve.
+
+    A connection is idle, or one thread's own, or that of a call that somebody else makes for it. Whoever
+    takes it out of `_idle` owns it: dict.pop is atomic.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Made in the process that waits on it: this runs in the master, before the fork.
+        self._ready: select.epoll
+        self._idle: dict[int, Connection] = {}
+        self._open = 0
+        self._closed = threading.Condition()
+
+    def has_room(self) -> bool:
+        """Whether one more connection may be kept: the threads can always get one each."""
+        most: int = self.cfg.worker_connections - self.cfg.threads
+        return len(self._idle) < most
+
+    def run(self) -> None:
+        self._ready = select.epoll()
+        for number in range(self.cfg.threads):
+            threading.Thread(target=self._serve, name=f"serve-{number}", daemon=True).start()
+        for listener in self.sockets:
+            listener.setblocking(False)
+        look_at = 0.0
+        while self.alive and self.ppid == os.getppid():
+            self.notify()
+            self._accept()
+            if time.monotonic() >= look_at:
+                look_at = time.monotonic() + LOOK_SECONDS
+                self._close_idle(lambda connection: connection.timeout < time.monotonic())
+        self._stop()
+
+    def handle_request(self, request: Any, connection: Connection) -> bool:
+        """Response. False: somebody else will, and then calls `put_back`."""
+        raise NotImplementedError
+
+    def _accept(self) -> None:
+        """What comes within a second; a signal ends the wait. With no room left, clients wait unaccepted."""
+        full = self._open >= self.cfg.worker_connections
+        readable, _, _ = select.select([self.PIPE[0], *([] if full else self.sockets)], [], [], LOOK_SECONDS)
+        for listener in readable:
+            if listener == self.PIPE[0]:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(listener, 4096)
+                continue
+            with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+                self._welcome(listener)
+
+    def _welcome(self, listener: socket.socket) -> None:
+        client, address = listener.accept()
+        stall = struct.pack("ll", STALL_SECONDS, 0)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, stall)
+        connection = Connection(self.cfg, client, address, listener.getsockname())
+        with self._closed:
+            self._open += 1
+        connection.set_timeout()
+        self._idle[client.fileno()] = connection
+        self._ready.register(client, READABLE_ONCE)
+
+    def _serve(self) -> None:
+        while True:
+            for number, _ in self._ready.poll(maxevents=1):
+                connection = self._idle.pop(number, None)
+                if connection is not None:  # else the main thread has just closed it
+                    self._turn(connection)
+
+    def _turn(self, connection: Connection) -> None:
+        """Also the requests that came in behind the first: what was read ahead makes no socket readable."""
+        while self.guarded(connection, self._step):
+            if connection.unsent or not connection.keep or not connection.has_read_ahead():
+                self.put_back(connection)
+                return
+
+    def _step(self, connection: Connection) -> bool:
+        """Send more of an answer, or answer one request. Whether the connection is still this thread's."""
+        if connection.unsent:
+            connection.send_more()
+            return True
+        connection.init()
+        return self.handle_request(next(connection.parser), connection)
+
+    def guarded(self, connection: Connection, step: Callable[[Connection], bool]) -> bool:
+        """`step`, and the end of the connection when that fails."""
+        try:
+            return step(connection)
+        except (NoMoreData, StopIteration):
+            pass
+        except OSError as error:
+            if error.errno not in GONE:
+                self.log.exception("a connection failed")
+        except Exception as error:
+            self.handle_error(None, connection.sock, connection.client, error)
+        connection.give_up()
+        return True
+
+    def put_back(self, connection: Connection) -> None:
+        """To where any thread may take it, once there is something to do; or close it."""
+        if not connection.keep and not connection.unsent:
+            self._close(connection, graceful=True)
+            return
+        wanted = READABLE_ONCE
+        connection.set_timeout()
+        if connection.unsent:
+            wanted = WRITABLE_ONCE
+            connection.timeout = time.monotonic() + STALL_SECONDS
+        elif connection.has_read_ahead():
+            wanted |= WRITABLE_ONCE  # it is writable, so a thread goes on with it at once
+        number = connection.sock.fileno()
+        self._idle[number] = connection
+        with contextlib.suppress(OSError):  # closed at once: this process stops
+            self._ready.modify(number, wanted)
+
+    def _close(self, connection: Connection, graceful: bool = False) -> None:
+        """`graceful`: what the client goes on sending must not cut off an answer that is on its way."""
+        connection.close(graceful)
+        with self._closed:
+            self._open -= 1
+            self._closed.notify()
+
+    def _close_idle(self, chosen: Callable[[Connection], bool]) -> None:
+        for number, connection in list(self._idle.items()):
+            if chosen(connection) and self._idle.pop(number, None) is connection:
+                self._close(connection)
+
+    def _stop(self) -> None:
+        """What is under way, or was sent, is finished; who only waits, or comes now, is sent elsewhere."""
+        for listener in self.sockets:
+            listener.close()
+        deadline = time.monotonic() + self.cfg.graceful_timeout
+        while self._open and time.monotonic() < deadline:
+            self._close_idle(lambda connection: not connection.has_work())
+            with self._closed:
+                self._closed.wait(0.05)

@@ -1,0 +1,107 @@
+"""What Gunicorn's worker answers: the app's answers in one packet, problem+json for what never gets there."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from gunicorn import SERVER, util  # type: ignore[import-untyped]
+from gunicorn.glogging import Logger  # type: ignore[import-untyped]
+from gunicorn.http import wsgi  # type: ignore[import-untyped]
+from gunicorn.http.errors import (  # type: ignore[import-untyped]
+    LimitRequestHeaders,
+    ParseException,
+)
+
+from app.server.connection import Connection
+from app.server.loop import ThreadedWorker
+from app.server.parser import PlainRequest
+from app.web.deferred import LaterBody
+from app.web.problems import MEDIA_TYPE, MalformedRequest, Problem, TooManyHeaders, Unexpected
+from app.web.request import Environ
+
+
+class Reply:
+    """What the app answers, as one packet. Gunicorn's own would check our headers again and send two."""
+
+    __slots__ = ("_head",)
+
+    def __init__(self, *_of_gunicorn: Any) -> None:
+        self._head = ""
+
+    def start_response(self, status: str, headers: list[tuple[str, str]], _exc_info: object = None) -> None:
+        """Headers are ours, and hold no line ends."""
+        fields = "".join([f"{name}: {value}\r\n" for name, value in headers])
+        self._head = f"HTTP/1.1 {status}\r\nServer: {SERVER}\r\nDate: {util.http_date()}\r\n{fields}"
+
+    def packet(self, body: Iterable[bytes], keep: bool) -> bytes:
+        """Iterating the body may be what calls start_response."""
+        data = b"".join(body)
+        connection = "keep-alive" if keep else "close"
+        return f"{self._head}Connection: {connection}\r\n\r\n".encode("latin-1") + data
+
+
+class Worker(ThreadedWorker):
+    """See gunicorn.conf.py for its settings."""
+
+    def handle_request(self, request: Any, connection: Connection) -> bool:
+        reply, environ = self._begin(request, connection)
+        body = self.wsgi(environ, reply.start_response)
+
+        def answer(connection: Connection) -> bool:
+            keep = self.alive and self.has_room() and not request.should_close()
+            connection.send(reply.packet(body, keep))
+            connection.keep = keep and connection.drain()
+            return True
+
+        if not isinstance(body, LaterBody) or not connection.was_read():
+            return answer(connection)
+
+        def answer_later() -> None:
+            self.guarded(connection, answer)
+            self.put_back(connection)
+
+        body.when_ready(answer_later)
+        return False
+
+    def _begin(self, request: Any, connection: Connection) -> tuple[Reply, Environ]:
+        if isinstance(request, PlainRequest):
+            return Reply(), request.environ
+        reply, environ = wsgi.create(
+            request, connection.sock, connection.client, connection.server, self.cfg, response_class=Reply
+        )
+        environ["wsgi.multithread"] = True
+        return reply, environ
+
+    def handle_error(self, _req: Any, client: Any, _addr: Any, exc: BaseException) -> None:
+        """Gunicorn would answer with a page of HTML that repeats what was sent."""
+        if isinstance(exc, ParseException):
+            self.log.info("not HTTP: %s", type(exc).__name__)
+            kind: type[Problem] = MalformedRequest
+            if isinstance(exc, LimitRequestHeaders):
+                kind = TooManyHeaders
+        else:
+            self.log.error("a request failed outside the app", exc_info=exc)
+            kind = Unexpected
+        request_id = secrets.token_hex(12)
+        body = kind().body(request_id)
+        head = (
+            f"HTTP/1.1 {kind.status} {kind.title()}\r\nConnection: close\r\nX-Request-Id: {request_id}\r\n"
+            f"Content-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        with contextlib.suppress(OSError):
+            util.write_nonblock(client, head.encode() + body)
+
+
+class ForwardingLogger(Logger):  # type: ignore[misc]
+    """Gunicorn's messages in our format: they go where everything that is logged goes."""
+
+    def setup(self, cfg: Any) -> None:
+        self.cfg = cfg
+        for logger in (self.error_log, self.access_log):
+            logger.handlers.clear()
+            logger.propagate = True
+            logger.setLevel(logging.NOTSET)

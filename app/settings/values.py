@@ -1,0 +1,175 @@
+"""Parsers of single settings. Each reads one name, reports to `problems` and gives a usable value back.
+
+A message names the setting and the rule, and the entry's place in a list, but never the value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import psycopg2
+from psycopg2.extensions import parse_dsn
+
+from app.webhooks.addresses import AllowedHost, PrivateHost, parse_allowed_host, parse_private_host
+
+Environ = Mapping[str, str]
+Parsed = TypeVar("Parsed")
+
+MIN_TOKEN_LENGTH = 16
+SECRET_PREFIX = "whsec_"
+SIGNING_KEY_PREFIX = "whsk_"
+# RFC 6750's alphabet: anything else could not be sent as a bearer token.
+TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
+
+
+@dataclass
+class Problems:
+    """Collects `NAME: what is wrong` lines."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, name: str, text: str) -> None:
+        self.lines.append(f"{name}: {text}")
+
+
+def parse_database_url(environ: Environ, name: str, problems: Problems) -> str:
+    """A postgresql:// URL; its parts are libpq's business, but its form is checked early."""
+    url = environ.get(name, "")
+    if not url:
+        problems.add(name, "not set")
+    elif not url.startswith(("postgresql://", "postgres://")) or not _is_url(url):
+        problems.add(name, "must be a postgresql:// URL")
+    return url
+
+
+def parse_tokens(environ: Environ, name: str, problems: Problems) -> tuple[str, ...]:
+    """Bearer tokens separated by commas. Not set or empty: none, which switches the API off."""
+    tokens = tuple(_entries(environ, name, problems))
+    for place, token in enumerate(tokens, 1):
+        if len(token) < MIN_TOKEN_LENGTH:
+            problems.add(name, f"token {place} is shorter than {MIN_TOKEN_LENGTH} characters")
+        elif not TOKEN.fullmatch(token):
+            problems.add(name, f"token {place} has characters that a bearer token can't have")
+    if len(set(tokens)) < len(tokens):
+        problems.add(name, "has the same token twice")
+    return tokens
+
+
+def parse_secrets(environ: Environ, name: str, problems: Problems) -> tuple[bytes, ...]:
+    """Webhook secrets, `whsec_` + base64 of 24 to 64 bytes, separated by commas; decoded."""
+    secrets = []
+    for place, entry in enumerate(_entries(environ, name, problems, strip=False), 1):
+        secret = _decode(entry, SECRET_PREFIX)
+        if secret is None:
+            problems.add(name, f"secret {place} must be {SECRET_PREFIX} and base64, with no white space")
+        elif not 24 <= len(secret) <= 64:
+            problems.add(name, f"secret {place} must decode to 24 to 64 bytes")
+        else:
+            secrets.append(secret)
+    if len(set(secrets)) < len(secrets):
+        problems.add(name, "has the same secret twice")
+    return tuple(secrets)
+
+
+def parse_signing_key(environ: Environ, name: str, problems: Problems) -> bytes | None:
+    """An Ed25519 key, `whsk_` + base64 of the seed (32 bytes) or of seed and public key (64): the seed."""
+    entry = environ.get(name, "")
+    if not entry:
+        return None
+    key = _decode(entry, SIGNING_KEY_PREFIX)
+    if key is None or len(key) not in (32, 64):
+        problems.add(name, f"must be {SIGNING_KEY_PREFIX} and base64 of 32 or 64 bytes, with no white space")
+        return None
+    if len(key) == 64 and key[32:] != _public_key(key[:32]):
+        problems.add(name, "its public half does not belong to its seed")
+    return key[:32]
+
+
+def parse_allowed_hosts(environ: Environ, name: str, problems: Problems) -> tuple[AllowedHost, ...]:
+    """`host[:port]` entries, https; with `http://` in front, plain http."""
+    return _parse_each(environ, name, parse_allowed_host, problems)
+
+
+def parse_private_hosts(environ: Environ, name: str, problems: Problems) -> tuple[PrivateHost, ...]:
+    """`host=cidr` pairs separated by commas."""
+    return _parse_each(environ, name, parse_private_host, problems)
+
+
+def parse_count(environ: Environ, name: str, default: int, most: int, problems: Problems) -> int:
+    """A decimal number from 1 to `most`."""
+    text = environ.get(name, "")
+    if not text:
+        return default
+    if text.isascii() and text.isdigit() and len(text) <= 6 and 1 <= int(text) <= most:
+        return int(text)
+    problems.add(name, f"must be a number from 1 to {most}")
+    return default
+
+
+def parse_choice(
+    environ: Environ, name: str, choices: Sequence[str], default: str, problems: Problems
+) -> str:
+    text = environ.get(name, "") or default
+    if text in choices:
+        return text
+    problems.add(name, "must be one of " + ", ".join(choices))
+    return default
+
+
+def _parse_each(
+    environ: Environ, name: str, parse: Callable[[str], Parsed], problems: Problems
+) -> tuple[Parsed, ...]:
+    """All entries of a list through a parser whose ValueError completes the sentence `entry 2 ...`."""
+    parsed = []
+    for place, entry in enumerate(_entries(environ, name, problems), 1):
+        try:
+            parsed.append(parse(entry))
+        except ValueError as error:
+            problems.add(name, f"entry {place} {error}")
+    return tuple(parsed)
+
+
+def _entries(environ: Environ, name: str, problems: Problems, *, strip: bool = True) -> Iterator[str]:
+    """The comma separated entries of a setting. An empty entry is a problem: a value got lost there.
+
+    Where `strip` is false only the blank after a comma is taken away; a secret must be clean by itself.
+    """
+    text = environ.get(name, "")
+    if not text:
+        return
+    for place, raw in enumerate(text.split(","), 1):
+        entry = raw.strip() if strip else raw.removeprefix(" ") if place > 1 else raw
+        if entry:
+            yield entry
+        else:
+            problems.add(name, f"entry {place} is empty")
+
+
+def _decode(entry: str, prefix: str) -> bytes | None:
+    """The bytes behind the prefix; None unless they are strict base64 with nothing around."""
+    if not entry.startswith(prefix) or not entry.isascii():
+        return None
+    try:
+        return base64.b64decode(entry.removeprefix(prefix), validate=True)
+    except binascii.Error:
+        return None
+
+
+def _public_key(seed: bytes) -> bytes:
+    # Imported here: the API never needs it, and it is the slowest import there is.
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+
+
+def _is_url(url: str) -> bool:
+    try:
+        parse_dsn(url)
+    except psycopg2.Error:
+        return False
+    return True

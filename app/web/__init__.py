@@ -1,0 +1,1 @@
+"""What every route needs: requests, responses, problems, authentication, schemas."""

@@ -1,0 +1,127 @@
+"""Prometheus metrics of the API's processes. A leaf module.
+
+Under several processes prometheus_client keeps values in files below PROMETHEUS_MULTIPROC_DIR, which has to
+be set before this module is imported (app/server/hooks.py does). Labels only take values of fixed sets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.multiprocess import MultiProcessCollector
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+UNROUTED = "none"
+
+REGISTRY = CollectorRegistry()
+REQUEST_SECONDS = Histogram(
+    "rvq_http_request_seconds",
+    "Time from the request's headers to its answer.",
+    ("route", "method", "status"),
+    buckets=BUCKETS,
+    registry=REGISTRY,
+)
+PROBLEMS = Counter("rvq_http_problems", "Requests answered with a problem.", ("code",), registry=REGISTRY)
+OUTCOMES = Counter(
+    "rvq_worker_outcomes", "Items of worker batches by their outcome.", ("call", "outcome"), registry=REGISTRY
+)
+ROUNDS = Counter(
+    "rvq_rounds", "Statements that served calls which came close together.", ("call",), registry=REGISTRY
+)
+ROUND_CALLS = Counter(
+    "rvq_round_calls",
+    "Calls that such statements served; divided by them: how many shared one.",
+    ("call",),
+    registry=REGISTRY,
+)
+CLAIMED = Counter("rvq_claimed_sub_tasks", "Sub_tasks handed out to workers.", registry=REGISTRY)
+CREATED = Counter("rvq_created_tasks", "Tasks created.", registry=REGISTRY)
+
+
+def observe_request(route: str, method: str, status: int, seconds: float) -> None:
+    """`route` is a path template or UNROUTED."""
+    _request_child(route, method, status // 100).observe(seconds)
+
+
+def count_problem(code: str) -> None:
+    _problem_child(code).inc()
+
+
+def count_outcomes(call: str, outcomes: Iterable[str]) -> None:
+    """`call`: complete, heartbeat or release."""
+    counts: dict[str, int] = {}
+    for outcome in outcomes:
+        counts[outcome] = counts.get(outcome, 0) + 1
+    for outcome, count in counts.items():
+        _outcome_child(call, outcome).inc(count)
+
+
+def count_round(call: str, calls: int) -> None:
+    """`call`: claim, complete or create."""
+    rounds, served = _round_children(call)
+    rounds.inc()
+    served.inc(calls)
+
+
+def exposition(stats: Mapping[str, object] | None) -> bytes:
+    """Everything of all processes, and the queue as `stats` (of rvq.stats()) tells it; None: no database."""
+    registry = REGISTRY
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    own = CollectorRegistry()
+    own.register(_Stats(stats))
+    return generate_latest(registry) + generate_latest(own)
+
+
+class _Stats:
+    """Read from the database at the scrape, so no process has to be the one that exports it."""
+
+    def __init__(self, stats: Mapping[str, object] | None) -> None:
+        self._stats = stats
+
+    def collect(self) -> Iterable[Metric]:
+        up = 0 if self._stats is None else 1
+        yield GaugeMetricFamily("rvq_database_up", "Whether the database answered this scrape.", value=up)
+        for group in ("tasks", "sub_tasks", "deliveries"):
+            values = (self._stats or {}).get(group)
+            if isinstance(values, Mapping):
+                yield _by_status(group, values)
+        oldest = (self._stats or {}).get("oldest_queued_seconds")
+        if self._stats is not None:
+            age = float(oldest) if isinstance(oldest, int | float) else 0.0
+            text = "Age of the oldest sub_task that waits to be claimed."
+            yield GaugeMetricFamily("rvq_oldest_queued_seconds", text, value=age)
+
+
+def _by_status(group: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(f"rvq_{group}", f"{group.capitalize()} by status.", labels=["status"])
+    for status, value in values.items():
+        family.add_metric([status], value)
+    return family
+
+
+@cache
+def _request_child(route: str, method: str, status_class: int) -> Histogram:
+    return REQUEST_SECONDS.labels(route, method, f"{status_class}xx")
+
+
+@cache
+def _problem_child(code: str) -> Counter:
+    return PROBLEMS.labels(code)
+
+
+@cache
+def _round_children(call: str) -> tuple[Counter, Counter]:
+    return ROUNDS.labels(call), ROUND_CALLS.labels(call)
+
+
+@cache
+def _outcome_child(call: str, outcome: str) -> Counter:
+    return OUTCOMES.labels(call, outcome)

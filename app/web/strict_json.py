@@ -1,0 +1,137 @@
+"""Reads JSON bodies without decoding what is only passed on.
+
+msgspec checks the grammar of what it skips (`msgspec.Raw`), NaN and control characters included. Added here:
+UTF-8, a limit of nesting, and lone surrogates such as "\\ud800", which are legal JSON and so are carried,
+but which msgspec refuses. Those are hidden from it behind a character that the body does not have.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+
+from app.web.problems import Fault, Invalid, MalformedBody
+
+T = TypeVar("T")
+
+MAX_DEPTH = 64
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+# A pair, a lone half, or any other escape: scanned one after the other, so `\\\\ud800` is not mistaken.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+# C1 controls: two bytes like the `\\u` they stand for, and no text field of ours takes them.
+_MARKS = tuple(chr(code).encode() for code in range(0x80, 0xA0))
+_ANY = msgspec.json.Decoder(msgspec.Raw)
+_WHERE = " - at `$"
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+_NAMED = re.compile(r"^Object (?:contains unknown|missing required) field `(.*)`$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Document(Generic[T]):
+    """A decoded body; `text` and `join` give the bytes of its raw values back as the sender wrote them."""
+
+    value: T
+    mark: bytes = b""
+
+    def text(self, raw: msgspec.Raw) -> str:
+        return self._restored(bytes(raw))
+
+    def join(self, separator: bytes, raws: list[msgspec.Raw]) -> str:
+        return self._restored(separator.join(raws))
+
+    def _restored(self, value: bytes) -> str:
+        return (value.replace(self.mark, b"\\u") if self.mark else value).decode()
+
+
+def read_json(body: bytes, decoder: msgspec.json.Decoder[T]) -> Document[T]:
+    """Decode with `decoder`. Raises MalformedBody for what is not JSON, Invalid for what is not wanted."""
+    try:
+        body.decode()
+        return _decode(body, decoder)
+    except msgspec.ValidationError as error:
+        fault = fault_of(str(error))
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
+        raise _malformed(error) from None
+    # msgspec says so before it has read all: what is not JSON at all is not merely invalid.
+    _check(body)
+    raise Invalid(fault)
+
+
+def is_too_deep(value: bytes | msgspec.Raw, around: int) -> bool:
+    """Whether valid JSON, `around` levels of which are outside of `value`, nests deeper than the limit."""
+    data = bytes(value)
+    limit = MAX_DEPTH - around
+    if data.count(b"[") + data.count(b"{") <= limit:
+        return False
+    steps = _STRING.sub(b"", data).translate(_STEPS, _NOT_BRACKETS)
+    return max(itertools.accumulate(memoryview(steps).cast("b")), default=0) > limit
+
+
+def refuse_deep(value: bytes | msgspec.Raw, around: int) -> None:
+    if is_too_deep(value, around):
+        raise MalformedBody(f"the body nests deeper than {MAX_DEPTH} levels")
+
+
+def fault_of(message: str) -> Fault:
+    """msgspec's message, such as "Expected `int`, got `str` - at `$.limit`", as a pointer and a detail."""
+    detail, _, path = message.rpartition(_WHERE)
+    if not detail:
+        detail, path = message, ""
+    path = path.rstrip("`")
+    pointer = "".join(f"/{name or index}" for name, index in _STEP.findall(path))
+    named = _NAMED.match(detail)
+    if named:
+        pointer += "/" + named[1][:100].replace("~", "~0").replace("/", "~1")
+    return Fault(pointer, detail[:300])
+
+
+def _decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> Document[T]:
+    try:
+        return Document(decoder.decode(body))
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        if b"\\u" not in body:
+            raise
+    mark = _unused_mark(body)
+    return Document(decoder.decode(_hide_lone_surrogates(body, mark)), mark)
+
+
+def _check(body: bytes) -> None:
+    """Raises MalformedBody unless it is JSON within the limits; for bodies that are refused anyway."""
+    try:
+        _decode(body, _ANY)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _malformed(error) from None
+    refuse_deep(body, 0)
+
+
+def _malformed(error: Exception) -> MalformedBody:
+    if isinstance(error, RecursionError):
+        return MalformedBody(f"the body nests deeper than {MAX_DEPTH} levels")
+    if isinstance(error, UnicodeDecodeError):
+        return MalformedBody(f"the body is not UTF-8 from byte {error.start} on")
+    return MalformedBody(str(error))
+
+
+def _unused_mark(body: bytes) -> bytes:
+    for mark in _MARKS:
+        if mark not in body:
+            return mark
+    raise MalformedBody("lone surrogates beside every C1 control character")
+
+
+def _hide_lone_surrogates(body: bytes, mark: bytes) -> bytes:
+    def hide(match: re.Match[bytes]) -> bytes:
+        return mark + match[1][1:] if match[1] else match[0]
+
+    return _ESCAPE.sub(hide, body)

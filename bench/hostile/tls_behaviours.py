@@ -1,0 +1,99 @@
+"""Receivers that misbehave under TLS. All are given an https URL."""
+
+from __future__ import annotations
+
+import os
+
+from bench.hostile.behaviours import Behaviour
+from bench.hostile.peer import Peer
+
+# The start of a handshake record of 16 kB, most of which never comes.
+_START_OF_A_RECORD = b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc\x03\x03"
+
+
+def _good(peer: Peer) -> None:
+    while peer.request():
+        peer.answer()
+
+
+def _until_closed(peer: Peer) -> None:
+    """Ends the body by ending the connection, without TLS's own goodbye."""
+    peer.request()
+    peer.send(b"HTTP/1.1 200 OK\r\n\r\nok")
+
+
+def _plain_text(peer: Peer) -> None:
+    peer.answer("400 Bad Request")
+
+
+def _silent(peer: Peer) -> None:
+    peer.hold()
+
+
+def _drip_handshake(peer: Peer) -> None:
+    peer.drip(_START_OF_A_RECORD + b"\0" * 16_000)
+
+
+def _garbage(peer: Peer) -> None:
+    peer.flood(os.urandom(4096), times=4)
+    peer.hold()
+
+
+def _close_in_handshake(peer: Peer) -> None:
+    peer.sock.recv(5)
+
+
+def _reset_in_handshake(peer: Peer) -> None:
+    peer.sock.recv(5)
+    peer.reset()
+
+
+def _garbage_after_handshake(peer: Peer) -> None:
+    peer.request()
+    os.write(peer.sock.fileno(), b"HTTP/1.1 200 OK\r\n\r\n in plain text, past the TLS layer")
+    peer.hold()
+
+
+def _drip_answer(peer: Peer) -> None:
+    peer.request()
+    peer.drip_forever(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def _drip_body(peer: Peer) -> None:
+    peer.request()
+    peer.send(b"HTTP/1.1 200 OK\r\n\r\n")
+    peer.drip_forever(b"x")
+
+
+def _endless_body(peer: Peer) -> None:
+    peer.request()
+    peer.send(b"HTTP/1.1 200 OK\r\n\r\n")
+    peer.flood(b"z" * 65536)
+
+
+_UNTRUSTED = ("tls_error",)
+# The refusal comes after the handshake, and what is seen of it depends on how far our request is by then.
+_REFUSED = ("tls_error", "connect_error", "unknown")
+
+TLS_BEHAVIOURS: dict[str, Behaviour] = {
+    "tls-good": Behaviour(_good, ("delivered",), None, "https", "good"),
+    "tls-until-closed": Behaviour(_until_closed, ("delivered",), None, "https", "good"),
+    "tls-drip-answer": Behaviour(_drip_answer, ("unknown",), None, "https", "good"),
+    "tls-drip-body": Behaviour(_drip_body, ("delivered",), "deadline", "https", "good"),
+    "tls-endless-body": Behaviour(_endless_body, ("delivered",), "size", "https", "good"),
+    "tls-garbage-after-handshake": Behaviour(_garbage_after_handshake, ("tls_error",), None, "https", "good"),
+    "tls-expired": Behaviour(_good, _UNTRUSTED, None, "https", "expired"),
+    "tls-not-yet-valid": Behaviour(_good, _UNTRUSTED, None, "https", "not-yet-valid"),
+    "tls-wrong-name": Behaviour(_good, _UNTRUSTED, None, "https", "wrong-name"),
+    "tls-common-name-only": Behaviour(_good, _UNTRUSTED, None, "https", "common-name-only"),
+    "tls-self-signed": Behaviour(_good, _UNTRUSTED, None, "https", "self-signed"),
+    "tls-stranger": Behaviour(_good, _UNTRUSTED, None, "https", "stranger"),
+    "tls-old-protocol": Behaviour(_good, _UNTRUSTED, None, "https", "old-protocol"),
+    "tls-wants-client-certificate": Behaviour(_good, _REFUSED, None, "https", "wants-client-certificate"),
+    "tls-plain-text": Behaviour(_plain_text, ("tls_error",), None, "https"),
+    "tls-silent": Behaviour(_silent, ("timeout",), None, "https"),
+    "tls-drip-handshake": Behaviour(_drip_handshake, ("timeout",), None, "https"),
+    "tls-garbage": Behaviour(_garbage, ("tls_error",), None, "https"),
+    "tls-close-in-handshake": Behaviour(_close_in_handshake, ("tls_error",), None, "https"),
+    "tls-reset-in-handshake": Behaviour(_reset_in_handshake, ("tls_error",), None, "https"),
+}

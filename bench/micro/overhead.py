@@ -1,0 +1,116 @@
+"""What the API adds to the SQL: CPU of a claim over HTTP, by pgbench, and of a route that does nothing.
+
+    python -m bench.micro.overhead [--claims 4000] [--runs 5] [--connections 8]
+
+One stack, rounds alternating, medians. CPU is that of Gunicorn and of PostgreSQL, from /proc; the senders' is
+not counted. The route that does nothing is GET /healthz, under the same Gunicorn and the same dispatch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from bench.core.pgbench import Load, run_pgbench
+from bench.gate import bodies
+from bench.gate.http import Connection
+from bench.gate.stack import DATABASE, Stack, whole_stack
+from bench.gate.target import read_target
+from bench.procfs import tree_cpu_seconds
+from bench.stats import table, written
+
+CLAIM_LIMIT = 2
+SUB_TASKS_AT_ONCE = 1_000
+MOST = 2.5  # times the CPU of the same SQL alone
+CLAIM_SQL = f"SELECT * FROM rvq.claim_sub_tasks('{{w}}', '{{{CLAIM_LIMIT}}}', 3600, '{{default}}');\n"
+OVER_HTTP, BY_PGBENCH, NO_OP = "claim over HTTP", "claim by pgbench", "GET /healthz over HTTP"
+Cpu = tuple[float, float]  # microseconds a call: API, PostgreSQL
+
+
+def main(argv: list[str] | None = None) -> int:
+    """0 when a claim over HTTP costs at most 2.5 times the same function by pgbench."""
+    options = _options(argv)
+    with whole_stack() as stack:
+        _fill(stack, 2 * options.claims * CLAIM_LIMIT * (options.runs + 1))
+        ways = _ways(stack, options.claims, options.connections)
+        for call in ways.values():
+            call()  # fills caches
+        found: dict[str, list[Cpu]] = {name: [] for name in ways}
+        for _ in range(options.runs):
+            for name, call in ways.items():
+                found[name].append(_cpu(stack, call, options.claims))
+    medians = {name: _median(runs) for name, runs in found.items()}
+    print(table(("", "API us", "PostgreSQL us", "both us"), [_row(*item) for item in medians.items()]))
+    ratio = sum(medians[OVER_HTTP]) / sum(medians[BY_PGBENCH])
+    print(f"claim over HTTP to claim by pgbench: {ratio:.2f}; at most {MOST}")
+    return 0 if ratio <= MOST else 1
+
+
+def _ways(stack: Stack, calls: int, connections: int) -> dict[str, Callable[[], None]]:
+    target = read_target(stack.environ)
+    claim = bodies.claim_body("worker-1", CLAIM_LIMIT)
+
+    def many(call: Callable[[Connection], tuple[int, bytes]]) -> None:
+        connection = Connection(*target.api, target.worker_token, timeout=30)
+        for _ in range(calls // connections):
+            status, body = call(connection)
+            assert status == 200, body
+        connection.close()
+
+    def over_http(call: Callable[[Connection], tuple[int, bytes]]) -> None:
+        with ThreadPoolExecutor(connections) as pool:
+            for done in [pool.submit(many, call) for _ in range(connections)]:
+                done.result()
+
+    load = Load(CLAIM_SQL, connections, transactions=calls // connections)
+    return {
+        OVER_HTTP: lambda: over_http(lambda connection: connection.post(b"/v1/sub_tasks/claim", claim)),
+        BY_PGBENCH: lambda: _by_pgbench(stack, load),
+        NO_OP: lambda: over_http(lambda connection: connection.get(b"/healthz")),
+    }
+
+
+def _by_pgbench(stack: Stack, load: Load) -> None:
+    run_pgbench(stack.cluster, DATABASE, load)
+
+
+def _fill(stack: Stack, sub_tasks: int) -> None:
+    """Enough for every claim of the run to get all that it asks for."""
+    target = read_target(stack.environ)
+    connection = Connection(*target.api, target.partner_token, timeout=60)
+    creates = bodies.create_bodies(SUB_TASKS_AT_ONCE, (200, 2000), target.webhook_url)
+    for _ in range(-(-sub_tasks // SUB_TASKS_AT_ONCE)):
+        status, body = connection.post(b"/v1/tasks", next(creates))
+        assert status == 201, body
+    connection.close()
+
+
+def _cpu(stack: Stack, call: Callable[[], None], calls: int) -> Cpu:
+    pids = stack.pids()
+    before = tree_cpu_seconds(pids["API"]), tree_cpu_seconds(pids["PostgreSQL"])
+    call()
+    after = tree_cpu_seconds(pids["API"]), tree_cpu_seconds(pids["PostgreSQL"])
+    return (after[0] - before[0]) / calls * 1e6, (after[1] - before[1]) / calls * 1e6
+
+
+def _median(runs: list[Cpu]) -> Cpu:
+    return statistics.median(api for api, _ in runs), statistics.median(postgres for _, postgres in runs)
+
+
+def _row(name: str, cpu: Cpu) -> tuple[str, ...]:
+    return (name, *(written(value) for value in (*cpu, sum(cpu))))
+
+
+def _options(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.micro.overhead", description=__doc__)
+    parser.add_argument("--claims", type=int, default=4000, help="calls in each round")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--connections", type=int, default=8)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""CPU per delivery on a kept connection, beside the same POST by http.client, urllib3 and requests.
+
+    python -m bench.micro.post_cpu [--posts 3000] [--threads 1]
+
+The receiver is a process of its own, so that only the sender's CPU is counted. Rounds alternate, and the
+median is shown with its ratio to http.client in the same run: absolute figures are this machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import multiprocessing
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from ipaddress import ip_network
+from multiprocessing.connection import Connection
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+
+import requests
+import urllib3
+
+from app.webhooks.addresses import PrivateHost, parse_allowed_host
+from dispatcher.http.sender import Sender
+from dispatcher.http.signer import Signer
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nServer: bench\r\nContent-Length: 2\r\n\r\nok"
+BODY = b'{"type":"task.succeeded","data":"' + b"x" * 567 + b'"}'
+ROUNDS = 5
+
+Post = Callable[[], object]
+
+
+class _Receiver(StreamRequestHandler):
+    """Reads requests of a known shape and answers each at once."""
+
+    def handle(self) -> None:
+        while line := self.rfile.readline():
+            length = 0
+            while line not in (b"\r\n", b""):
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line[15:])
+                line = self.rfile.readline()
+            self.rfile.read(length)
+            self.wfile.write(ANSWER)
+
+
+def _serve(ready: Connection) -> None:
+    ThreadingTCPServer.daemon_threads = True
+    with ThreadingTCPServer(("127.0.0.1", 0), _Receiver) as server:
+        ready.send(server.server_address[1])
+        server.serve_forever()
+
+
+def _by_sender(port: int) -> Post:
+    allowed = (parse_allowed_host(f"http://127.0.0.1:{port}"),)
+    sender = Sender(allowed, (PrivateHost("127.0.0.1", ip_network("127.0.0.1/32")),), Signer((b"k" * 32,)))
+
+    def post() -> None:
+        attempt = sender.send("evt_0123456789abcdef", f"http://127.0.0.1:{port}/hook", BODY)
+        assert attempt.outcome == "delivered", attempt
+
+    return post
+
+
+def _by_http_client(port: int) -> Post:
+    local, signer = threading.local(), Signer((b"k" * 32,))
+
+    def post() -> None:
+        if not hasattr(local, "connection"):
+            local.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=15)
+        signed = signer.sign("evt_0123456789abcdef", int(time.time()), BODY)
+        local.connection.request("POST", "/hook", BODY, {"Content-Type": "application/json", **signed})
+        local.connection.getresponse().read()
+
+    return post
+
+
+def _by_urllib3(port: int) -> Post:
+    pool, signer = urllib3.HTTPConnectionPool("127.0.0.1", port, maxsize=64), Signer((b"k" * 32,))
+
+    def post() -> None:
+        signed = signer.sign("evt_0123456789abcdef", int(time.time()), BODY)
+        pool.urlopen("POST", "/hook", body=BODY, headers=signed, redirect=False, retries=False)
+
+    return post
+
+
+def _by_requests(port: int) -> Post:
+    session, signer = requests.Session(), Signer((b"k" * 32,))
+    session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=64))
+    session.trust_env = False
+
+    def post() -> None:
+        signed = signer.sign("evt_0123456789abcdef", int(time.time()), BODY)
+        session.post(
+            f"http://127.0.0.1:{port}/hook", data=BODY, headers=signed, allow_redirects=False, timeout=15
+        )
+
+    return post
+
+
+def _many(post: Post, times: int) -> None:
+    for _ in range(times):
+        post()
+
+
+def _cpu_per_post(post: Post, posts: int, threads: int) -> float:
+    """Microseconds of this process's CPU for one post."""
+    with ThreadPoolExecutor(threads) as pool:
+        wait([pool.submit(post) for _ in range(threads * 2)])
+        started = time.process_time()
+        done, _ = wait([pool.submit(_many, post, posts // threads) for _ in range(threads)])
+        for future in done:
+            future.result()
+        return (time.process_time() - started) / posts * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="CPU per delivery on a kept connection, by way of sending")
+    parser.add_argument("--posts", type=int, default=3000)
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    ours, theirs = multiprocessing.Pipe()
+    receiver = multiprocessing.Process(target=_serve, args=(theirs,), daemon=True)
+    receiver.start()
+    port = ours.recv()
+    ways = {
+        "dispatcher.http.sender": _by_sender(port),
+        "http.client": _by_http_client(port),
+        "urllib3": _by_urllib3(port),
+        "requests": _by_requests(port),
+    }
+    measured: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, post in ways.items():
+            measured[name].append(_cpu_per_post(post, options.posts, options.threads))
+    base = statistics.median(measured["http.client"])
+    for name, figures in measured.items():
+        middle = statistics.median(figures)
+        print(f"{name:20} {middle:7.0f} us of CPU a post   {middle / base:.2f} of http.client")
+    receiver.terminate()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One delivery attempt over HTTP: the address, the connection, the signed request, the answer."""

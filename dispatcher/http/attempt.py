@@ -1,0 +1,146 @@
+"""What became of one POST: the frozen result that is settled, and the trace taken while it is made."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+Outcome = Literal[
+    "delivered",  # 2xx
+    "gone",  # 410: the receiver wants no more
+    "http_error",  # any other status; a redirect is one, and is not followed
+    "timeout",  # time was up before the request was sent whole
+    "unknown",  # sent whole, but no answer came: the receiver may have acted on it
+    "dns_error",  # the name does not resolve, or not in time
+    "refused",  # nobody listens at the address
+    "connect_error",  # any other failure before the request was sent whole
+    "tls_error",  # no TLS connection with a certificate for this name
+    "protocol_error",  # sent, but what came back is not HTTP/1
+    "blocked",  # the name resolves to an address that may not be dialled
+    "not_allowed",  # the stored URL is not, or no longer, on the list
+    "internal_error",  # a fault of our own, logged
+]
+OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
+
+# Why the kept answer is not the whole answer: over the limit, out of time, cut by the peer, unclear framing.
+Cut = Literal["size", "deadline", "peer", "framing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """Milliseconds of each phase; None for those not reached, or not needed on a kept connection.
+
+    `send` ends when the kernel has the request, `first_byte` is the wait from then, `total` is everything.
+    """
+
+    dns: float | None = None
+    connect: float | None = None
+    tls: float | None = None
+    send: float | None = None
+    first_byte: float | None = None
+    total: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One delivery attempt, over. `detail` is one line for people; `answer` at most 8 KiB, as received."""
+
+    outcome: Outcome
+    detail: str
+    status_code: int | None = None
+    retry_after: float | None = None
+    phases: Phases = Phases()
+    address: str | None = None
+    addresses_refused: tuple[str, ...] = ()
+    tls_version: str | None = None
+    reused: bool = False
+    answer: bytes = b""
+    cut: Cut | None = None
+
+    def as_detail(self) -> dict[str, object]:
+        """The ledger's JSON: what explains this attempt beside outcome, status and answer."""
+        phases = {
+            name: round(value, 3)
+            for name in Phases.__slots__
+            if (value := getattr(self.phases, name)) is not None
+        }
+        facts: dict[str, object] = {
+            "summary": self.detail,
+            "phases_ms": phases,
+            "address": self.address,
+            "addresses_refused": list(self.addresses_refused) or None,
+            "tls_version": self.tls_version,
+            "reused": self.reused or None,
+            "retry_after_seconds": self.retry_after,
+            "answer_cut": self.cut,
+        }
+        return {name: value for name, value in facts.items() if value is not None}
+
+
+class AttemptFailed(Exception):
+    """Ends an attempt from anywhere inside it, with its outcome."""
+
+    def __init__(self, outcome: Outcome, detail: str) -> None:
+        super().__init__(detail)
+        self.outcome = outcome
+        self.detail = detail
+
+
+@dataclass(slots=True)
+class AttemptTrace:
+    """Taken while an attempt runs: phase times by `lap`, and what is known of the connection."""
+
+    started: float = field(default_factory=time.monotonic)
+    phase_started: float = 0.0
+    phases: dict[str, float] = field(default_factory=dict)
+    address: str | None = None
+    addresses_refused: tuple[str, ...] = ()
+    tls_version: str | None = None
+    reused: bool = False
+
+    def __post_init__(self) -> None:
+        self.phase_started = self.started
+
+    def end_phase(self, phase: str) -> None:
+        """`phase` ends now; the next one begins."""
+        now = time.monotonic()
+        self.phases[phase] = (now - self.phase_started) * 1000
+        self.phase_started = now
+
+    def end_phase_at(self, phase: str, moment: float | None) -> None:
+        """`phase` ended at `moment`; not at all, when there was none."""
+        if moment is not None:
+            self.phases[phase] = (moment - self.phase_started) * 1000
+            self.phase_started = moment
+
+    def restart(self) -> None:
+        """A fresh connection after a kept one: what was noted about that one is void, the time goes on."""
+        self.phases.clear()
+        self.address = self.tls_version = None
+        self.reused = False
+        self.phase_started = time.monotonic()
+
+    def finish(
+        self,
+        outcome: Outcome,
+        detail: str,
+        *,
+        status_code: int | None = None,
+        retry_after: float | None = None,
+        answer: bytes = b"",
+        cut: Cut | None = None,
+    ) -> Attempt:
+        return Attempt(
+            outcome=outcome,
+            detail=detail,
+            status_code=status_code,
+            retry_after=retry_after,
+            phases=Phases(**self.phases, total=(time.monotonic() - self.started) * 1000),
+            address=self.address,
+            addresses_refused=self.addresses_refused,
+            tls_version=self.tls_version,
+            reused=self.reused,
+            answer=answer,
+            cut=cut,
+        )

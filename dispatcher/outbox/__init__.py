@@ -1,0 +1,1 @@
+"""Due deliveries on their way through this process: claimed, in flight, settled."""

@@ -1,0 +1,34 @@
+"""`rvq hostile`: the hostile suite of a checkout; an installed RVQ does not carry it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from types import ModuleType
+
+from rvq.errors import CommandError
+
+HELP = "run the real dispatcher against hostile receivers on this machine, and check its bounds"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    if suite := _suite():
+        suite.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    suite = _suite()
+    if suite is None:
+        raise CommandError(
+            "the hostile suite is in bench/ of a checkout; the installed package is without it"
+        )
+    return int(suite.run(arguments))
+
+
+def _suite() -> ModuleType | None:
+    """Found by name at run time: the bench imports `rvq.local`, so `rvq` imports nothing of the bench."""
+    if importlib.util.find_spec("bench") is None:
+        return None
+    return importlib.import_module("bench.hostile.command")

@@ -1,0 +1,27 @@
+"""`rvq migrate`: bring the database's schema up to this release."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from app.db.migrations import migrate
+from app.settings import load_settings
+
+HELP = "bring the schema of the database at APP_DATABASE_URL up to this release"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It has none: everything is in the environment."""
+
+
+def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    report = migrate(load_settings(environ).database_url)
+    for name in report.migrations:
+        print(f"applied {name}")
+    if report.functions:
+        print(f"replaced {len(report.functions)} functions")
+    if report.dropped:
+        print("dropped " + ", ".join(report.dropped))
+    print("the schema is up to date")
+    return 0

@@ -1,0 +1,195 @@
+"""What is looked at, and what is right. A check says one thing, and never raises for what it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from app.db.migrations import MigrationError
+from app.settings import Settings, require_delivery
+from rvq.doctor.store import Store
+
+SUPPORTED = range(15, 19)
+DAYS_AHEAD = 7
+SKEW_SECONDS, SKEW_ADVICE_SECONDS = 30.0, 1.0
+DISPATCHER_SECONDS = 30.0
+OVERDUE_SECONDS = 60.0
+# Of a commit that a partner was promised; anything else loses work in a crash.
+DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "autovacuum": "on"}
+STRONGER = {"synchronous_commit": ("on", "remote_write", "remote_apply")}
+# As deploy/postgresql/rvq.conf has them, in megabytes, seconds and milliseconds.
+WAL_MB, CHECKPOINT_SECONDS = 32 * 1024, 30 * 60
+ASKED = [
+    *DURABLE,
+    "max_wal_size",
+    "checkpoint_timeout",
+    "idle_in_transaction_session_timeout",
+    "max_connections",
+    "superuser_reserved_connections",
+    "reserved_connections",
+]
+
+Level = Literal["ok", "advice", "wrong"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`wrong` has to be mended, `advice` is worth a look."""
+
+    level: Level
+    what: str
+    text: str
+
+
+Check = Callable[[Store], Iterator[Finding]]
+
+
+def of_settings(settings: Settings) -> Iterator[Finding]:
+    """They are valid; what is switched off is said, for it may not be meant."""
+    for name in ("partner", "worker", "admin"):
+        if not getattr(settings, f"{name}_tokens"):
+            yield Finding(
+                "advice", "settings", f"no APP_{name.upper()}_TOKEN: the {name} API is switched off"
+            )
+    for missing in require_delivery(settings):
+        yield Finding("advice", "settings", missing)
+    yield Finding("ok", "settings", "valid")
+
+
+def of_database(store: Store) -> Iterator[Finding]:
+    """Raises nothing of its own: without a current schema the other checks can't be made."""
+    level: Level = "ok" if store.version in SUPPORTED else "wrong"
+    yield Finding(level, "database", f"PostgreSQL {store.version} (15 to 18 are supported)")
+    writable = store.is_writable()
+    yield Finding("ok" if writable else "wrong", "database", "writable" if writable else "takes no writes")
+    try:
+        current = store.schema_is_current()
+    except MigrationError as error:
+        yield Finding("wrong", "schema", str(error))
+        return
+    text = "that of this release" if current else "older than this release: run rvq migrate"
+    yield Finding("ok" if current else "wrong", "schema", text)
+
+
+def of_clock(store: Store) -> Iterator[Finding]:
+    """Signatures carry this machine's time, leases the database's."""
+    skew = store.skew()
+    off = max(0.0, abs(skew.seconds) - skew.uncertain)
+    level: Level = "wrong" if off > SKEW_SECONDS else "advice" if off > SKEW_ADVICE_SECONDS else "ok"
+    yield Finding(level, "clock", f"the database's is {off:.1f} s off this machine's")
+    if abs(skew.moved) > 1:
+        yield Finding("wrong", "clock", f"rvq.clock_offset moves it by {skew.moved:.0f} s: that is for tests")
+
+
+def of_connections(store: Store, settings: Settings) -> Iterator[Finding]:
+    """One API and one dispatcher have to fit in beside everybody else who is there now."""
+    numbers = {name: int(store.settings([name]).get(name, ("0", None))[0]) for name in ASKED[-3:]}
+    room = numbers["max_connections"] - sum(numbers[name] for name in ASKED[-2:])
+    needed = settings.db_pool + settings.dispatcher_db_pool
+    others = store.connections_of_others()
+    text = f"{needed} for the API and one dispatcher, {others} of others, room for {room}"
+    level: Level = "wrong" if needed > room else "advice" if needed + others > room else "ok"
+    yield Finding(level, "connections", text)
+
+
+def of_configuration(store: Store) -> Iterator[Finding]:
+    """PostgreSQL's, against deploy/postgresql/rvq.conf."""
+    found = store.settings(ASKED)
+    for name, wanted in DURABLE.items():
+        if found[name][0] not in STRONGER.get(name, (wanted,)):
+            yield Finding("wrong", "postgresql", f"{name} is {found[name][0]}, must be {wanted}")
+    wal, timeout = int(found["max_wal_size"][0]), int(found["checkpoint_timeout"][0])
+    if wal < WAL_MB:
+        yield Finding(
+            "advice", "postgresql", f"max_wal_size is {wal} MB: {WAL_MB} keep checkpoints out of the way"
+        )
+    if timeout < CHECKPOINT_SECONDS:
+        text = f"checkpoint_timeout is {timeout} s: {CHECKPOINT_SECONDS} make them rarer"
+        yield Finding("advice", "postgresql", text)
+    if found["idle_in_transaction_session_timeout"][0] == "0":
+        text = "idle_in_transaction_session_timeout is off: a forgotten transaction keeps vacuum from working"
+        yield Finding("advice", "postgresql", text)
+    yield Finding("ok", "postgresql", f"max_wal_size {wal} MB, checkpoint_timeout {timeout} s")
+
+
+def of_partitions(store: Store) -> Iterator[Finding]:
+    days = store.days_with_partitions(DAYS_AHEAD)
+    level: Level = "wrong" if days < 2 else "advice" if days < DAYS_AHEAD else "ok"
+    yield Finding(level, "partitions", f"there for {days} of {DAYS_AHEAD + 1} days, today included")
+
+
+def of_vacuum(store: Store) -> Iterator[Finding]:
+    """Against the bounds of admission control: beyond them create refuses."""
+    admission = store.admission()
+    if admission is None:
+        yield Finding(
+            "wrong", "admission", "rvq.admission has lost its row: INSERT INTO rvq.admission DEFAULT VALUES"
+        )
+        return
+    if admission.refusal:
+        yield Finding("wrong", "admission", f"create refuses: {admission.refusal}")
+    age, who = store.oldest_transaction() or (0.0, "")
+    bound = admission.max_transaction_age
+    level: Level = "wrong" if age > bound else "advice" if age > bound / 4 else "ok"
+    yield Finding(
+        level,
+        "oldest transaction",
+        f"{age:.0f} s, the bound is {bound:.0f} {f'({who})' if who else ''}".strip(),
+    )
+    dead, most = store.dead_tuples(), admission.max_dead_tuples
+    level = "wrong" if dead > most else "advice" if dead > most / 4 else "ok"
+    yield Finding(level, "dead tuples", f"{dead} in the tables of open work, the bound is {most}")
+
+
+def of_dispatcher(store: Store) -> Iterator[Finding]:
+    """Every dispatcher runs the maintenance; when it last looked at admission is in the database."""
+    admission = store.admission()
+    ago = admission.checked_ago if admission else None
+    if ago is None:
+        yield Finding(
+            "wrong", "dispatcher", "none has ever run on this database: nothing expires, nothing is sent"
+        )
+    elif ago > DISPATCHER_SECONDS:
+        yield Finding(
+            "wrong", "dispatcher", f"none has done its maintenance for {ago:.0f} s: is any running?"
+        )
+    else:
+        yield Finding("ok", "dispatcher", f"one did its maintenance {max(0.0, ago):.0f} s ago")
+    overdue = store.overdue_delivery()
+    if overdue is not None and overdue > OVERDUE_SECONDS:
+        yield Finding("advice", "deliveries", f"one waits since {overdue:.0f} s at a host that answers")
+
+
+def of_counters(store: Store) -> Iterator[Finding]:
+    drift = store.drift()
+    if drift is None:
+        yield Finding("advice", "counters", "too much history to count in a minute: rvq admin audit")
+    elif drift:
+        shown = "; ".join(f"{queue}.{counter} is {n}, not {truth}" for queue, counter, n, truth in drift[:5])
+        yield Finding(
+            "wrong", "counters", f"{len(drift)} differ from the truth ({shown}): rvq admin audit --repair"
+        )
+    else:
+        yield Finding("ok", "counters", "equal to the truth")
+
+
+NEED_SCHEMA: tuple[Check, ...] = (
+    of_clock,
+    of_configuration,
+    of_partitions,
+    of_vacuum,
+    of_dispatcher,
+    of_counters,
+)
+
+
+def examine(store: Store, settings: Settings) -> Iterator[Finding]:
+    """Everything, in order; only the first part when the schema is not current."""
+    yield from of_settings(settings)
+    first = list(of_database(store))
+    yield from first
+    if all(finding.level != "wrong" for finding in first if finding.what == "schema"):
+        yield from of_connections(store, settings)
+        for check in NEED_SCHEMA:
+            yield from check(store)

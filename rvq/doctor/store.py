@@ -1,0 +1,169 @@
+"""The doctor's questions to the database: its only module that names SQL functions. It changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import psycopg2
+
+from app.db import Connection, connect
+from app.db.errors import StatementTimeout, translate
+from app.db.migrations import check_history, schema_is_current
+
+NAME = "rvq-doctor"
+AUDIT_TIMEOUT_MS = 60_000
+
+SETTINGS = "SELECT name, setting, unit FROM pg_settings WHERE name = ANY (%s)"
+WRITABLE = "SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'"
+CLOCK = """
+SELECT extract(epoch FROM clock_timestamp())::float8,
+       extract(epoch FROM rvq.clock() - clock_timestamp())::float8"""
+OTHERS = """
+SELECT count(*) FROM pg_stat_activity AS a
+ WHERE a.backend_type = 'client backend' AND a.application_name NOT LIKE 'rvq-%%'"""
+DAYS_AHEAD = """
+SELECT count(*) FROM generate_series(rvq.day_at(rvq.clock()), rvq.day_at(rvq.clock()) + %s) AS d
+ WHERE to_regclass('rvq.sub_tasks_' || d) IS NOT NULL AND to_regclass('rvq.outcomes_' || d) IS NOT NULL"""
+OLDEST_TRANSACTION = """
+SELECT o.age, o.who FROM (
+    SELECT extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS age,
+           format('pid %%s of %%s, %%s', a.pid, coalesce(nullif(a.application_name, ''), '?'), a.state) AS who
+      FROM pg_stat_activity AS a
+     WHERE a.xact_start IS NOT NULL AND a.datname = current_database() AND a.pid <> pg_backend_pid()
+       AND a.backend_type = 'client backend'
+    UNION ALL
+    SELECT extract(epoch FROM clock_timestamp() - p.prepared)::float8, format('prepared as %%s', p.gid)
+      FROM pg_prepared_xacts AS p WHERE p.database = current_database()) AS o
+ ORDER BY o.age DESC LIMIT 1"""
+ADMISSION = """
+SELECT a.refusal, extract(epoch FROM rvq.clock() - nullif(a.checked_at, '-infinity'))::float8,
+       extract(epoch FROM a.max_transaction_age)::float8, a.max_dead_tuples
+  FROM rvq.admission AS a"""
+DEAD_TUPLES = """
+SELECT coalesce(sum(t.n_dead_tup), 0)::bigint FROM pg_stat_user_tables AS t
+ WHERE t.schemaname = 'rvq'
+   AND t.relname IN ('open_tasks', 'open_sub_tasks', 'due_deliveries', 'counter_deltas')"""
+OVERDUE_DELIVERY = """
+SELECT max(extract(epoch FROM rvq.clock() - h.oldest_due_at))::float8 FROM rvq.list_due_hosts() AS h
+  LEFT JOIN rvq.webhook_hosts AS w ON w.host = h.host
+ WHERE coalesce(w.broken_until, '-infinity') <= rvq.clock()"""
+DRIFT = "SELECT a.queue, a.counter, a.counted, a.truth FROM rvq.audit() AS a WHERE a.counted <> a.truth"
+STORED_URLS = """
+SELECT u.url, sum(u.tasks)::bigint, sum(u.deliveries)::bigint FROM (
+    SELECT t.webhook_url AS url, 1 AS tasks, 0 AS deliveries
+      FROM rvq.open_tasks AS t WHERE t.webhook_url IS NOT NULL
+    UNION ALL
+    SELECT d.url, 0, 1 FROM rvq.due_deliveries AS d) AS u
+ GROUP BY u.url ORDER BY u.url"""
+
+
+class Admission(NamedTuple):
+    """Seconds; `checked_ago` is None when no dispatcher ever looked."""
+
+    refusal: str | None
+    checked_ago: float | None
+    max_transaction_age: float
+    max_dead_tuples: int
+
+
+class StoredUrl(NamedTuple):
+    url: str
+    tasks: int
+    deliveries: int
+
+
+@dataclass(frozen=True)
+class Skew:
+    """Seconds: the database's clock less ours, how sure that is, and how far RVQ's is moved from it."""
+
+    seconds: float
+    uncertain: float
+    moved: float
+
+
+class Store:
+    """On one connection. Methods raise a DatabaseError when the database goes away."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @property
+    def version(self) -> int:
+        """The major version."""
+        return self._connection.server_version // 10000
+
+    def is_writable(self) -> bool:
+        return bool(self._row(WRITABLE)[0])
+
+    def schema_is_current(self) -> bool:
+        """Raises MigrationError when it is newer than this code, or has another history."""
+        check_history(self._connection)
+        return schema_is_current(self._connection)
+
+    def settings(self, names: Sequence[str]) -> dict[str, tuple[str, str | None]]:
+        """Of PostgreSQL: value and unit of each that it knows."""
+        return {name: (value, unit) for name, value, unit in self._rows(SETTINGS, (list(names),))}
+
+    def skew(self) -> Skew:
+        before = time.time()
+        theirs, moved = self._row(CLOCK)
+        after = time.time()
+        return Skew(theirs - (before + after) / 2, (after - before) / 2, moved)
+
+    def connections_of_others(self) -> int:
+        return int(self._row(OTHERS)[0])
+
+    def days_with_partitions(self, ahead: int) -> int:
+        """Of today and that many days after it."""
+        return int(self._row(DAYS_AHEAD, (ahead,))[0])
+
+    def oldest_transaction(self) -> tuple[float, str] | None:
+        """Its age in seconds, and whose it is."""
+        rows = self._rows(OLDEST_TRANSACTION)
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    def admission(self) -> Admission | None:
+        rows = self._rows(ADMISSION)
+        return Admission(*rows[0]) if rows else None
+
+    def dead_tuples(self) -> int:
+        return int(self._row(DEAD_TUPLES)[0])
+
+    def overdue_delivery(self) -> float | None:
+        """How long ago the oldest delivery was due that nobody is sending, at hosts that are not broken."""
+        value = self._row(OVERDUE_DELIVERY)[0]
+        return None if value is None else float(value)
+
+    def drift(self) -> list[tuple[str, str, int, int]] | None:
+        """Counters that differ from the truth: (queue, counter, counted, truth); None: too much to count."""
+        try:
+            self._rows(f"SET statement_timeout = {AUDIT_TIMEOUT_MS}")
+            return [(queue, counter, counted, truth) for queue, counter, counted, truth in self._rows(DRIFT)]
+        except StatementTimeout:
+            return None
+
+    def stored_urls(self) -> list[StoredUrl]:
+        """Every address that something is still to be sent to: open tasks, and due deliveries."""
+        return [StoredUrl(*row) for row in self._rows(STORED_URLS)]
+
+    def _row(self, sql: str, params: Sequence[object] = ()) -> tuple[Any, ...]:
+        return self._rows(sql, params)[0]
+
+    def _rows(self, sql: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql, params)
+                return cursor.fetchall() if cursor.description else []
+        except psycopg2.Error as error:
+            raise translate(error) from error
+
+
+@contextlib.contextmanager
+def open_store(database_url: str) -> Iterator[Store]:
+    """Raises DatabaseUnavailable."""
+    with contextlib.closing(connect(database_url, NAME)) as connection:
+        yield Store(connection)

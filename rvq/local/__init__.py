@@ -1,0 +1,1 @@
+"""A whole RVQ on this machine: its processes, folders, and keys."""

@@ -1,0 +1,59 @@
+"""The data folder of a local stack, and the two locks that keep a second one out of it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rvq.errors import CommandError
+
+CHILDREN_END_SECONDS = 45
+
+
+def default_folder() -> Path:
+    """Where this account keeps data; for root a place that PostgreSQL's own account can enter."""
+    data_home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    usual = Path("/var/lib/rvq") if os.geteuid() == 0 else Path(data_home) / "rvq"
+    for folder in (usual, Path(tempfile.gettempdir()) / f"rvq-{os.geteuid()}"):
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK) and folder.stat().st_uid == os.geteuid():
+                return folder
+    raise CommandError("no folder to keep data in: give one with --data")
+
+
+@contextlib.contextmanager
+def only_one(folder: Path) -> Iterator[None]:
+    """Refuses when another stack runs in this folder. A killed one gives the lock up."""
+    with (folder / "up.lock").open("a") as file:
+        if not _try_lock(file.fileno()):
+            raise CommandError(f"a stack runs in {folder} already: stop it, or choose another --data")
+        yield
+
+
+@contextlib.contextmanager
+def children_lock(folder: Path) -> Iterator[int]:
+    """A descriptor for children to inherit, which holds a lock as long as one of them lives.
+
+    Whoever has it knows that no child of a stack that was killed is left.
+    """
+    with (folder / "children.lock").open("a") as file:
+        give_up = time.monotonic() + CHILDREN_END_SECONDS
+        while not _try_lock(file.fileno()):
+            if time.monotonic() > give_up:
+                raise CommandError(f"processes of an earlier stack in {folder} do not end")
+            time.sleep(0.1)
+        yield file.fileno()
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,220 @@
+"""Small calls share a round when they come close together, and only then."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import pytest
+
+from app.db.coalescing import ALONE, FULL, Coalescer, Place
+from app.db.errors import PoolExhausted, StatementTimeout
+from app.db.gap_estimate import GapEstimate
+from tests.support.concurrency import wait_until
+
+LONG = 60.0  # seconds that a round gathers: no test waits for it
+FILLERS = ["filler"] * (FULL // ALONE)
+
+
+class Recorder:
+    """A call that notes what each round was given; `gate` holds it until it is set."""
+
+    def __init__(self) -> None:
+        self.rounds: list[list[Any]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def __call__(self, items: Sequence[Any]) -> list[Any]:
+        self.rounds.append(list(items))
+        assert self.gate.wait(15)
+        if "refused" in items:
+            raise ValueError("refused")
+        if "timeout" in items:
+            raise StatementTimeout("slow")
+        return [f"done {item}" for item in items]
+
+
+def run(coalescer: Coalescer, call: Recorder, item: Any, **options: Any) -> Any:
+    return coalescer.submit(call, item, **options).result()
+
+
+def run_all(coalescer: Coalescer, call: Recorder, items: Sequence[Any]) -> list[Place[Any]]:
+    """The first opens a round in a thread of its own; the others join, until it is full and departs."""
+    with ThreadPoolExecutor(1) as thread:
+        leader = thread.submit(coalescer.submit, call, items[0])
+        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a round")
+        others = [coalescer.submit(call, item) for item in items[1:]]
+        for _ in range(FULL // ALONE):
+            coalescer.submit(call, "filler", weight=ALONE)
+        return [leader.result(15), *others]
+
+
+def exception_of(place: Place[Any]) -> BaseException:
+    with pytest.raises(Exception) as caught:
+        place.result()
+    return caught.value
+
+
+def waiting_in(coalescer: Coalescer) -> int:
+    return sum(len(one.items) for one in coalescer._open.values())
+
+
+@contextlib.contextmanager
+def busy(gap_seconds: float = LONG) -> Iterator[Coalescer]:
+    """A coalescer with somebody inside, so that whoever comes next waits for company."""
+    coalescer, other = Coalescer(20, (gap_seconds, gap_seconds), LONG), Recorder()
+    other.gate.clear()
+    with ThreadPoolExecutor(1) as thread:
+        inside = thread.submit(run, coalescer, other, "other")
+        wait_until(lambda: other.rounds, "it is under way")
+        yield coalescer
+        other.gate.set()
+    assert inside.result() == "done other"
+
+
+def test_a_caller_who_is_the_only_one_goes_at_once_and_alone() -> None:
+    call = Recorder()
+    coalescer = Coalescer(1, (LONG, LONG), LONG)
+    assert [run(coalescer, call, item) for item in "ab"] == ["done a", "done b"]
+    assert call.rounds == [["a"], ["b"]]
+
+
+def test_calls_that_come_close_together_share_a_round_and_each_gets_its_own_result() -> None:
+    call = Recorder()
+    with busy() as coalescer:
+        found = run_all(coalescer, call, ["a", "b", "c"])
+    assert [one.result() for one in found] == ["done a", "done b", "done c"]
+    assert call.rounds == [["a", "b", "c", *FILLERS]]
+
+
+def test_who_had_company_expects_it_again_until_nobody_comes() -> None:
+    call = Recorder()
+    with busy() as coalescer:
+        run_all(coalescer, call, ["a"])
+    assert call in coalescer._had_company
+    coalescer._arrivals[call] = GapEstimate(0.01, 0.01)
+    assert run(coalescer, call, "b") == "done b"
+    assert call not in coalescer._had_company
+
+
+def test_a_round_departs_without_company_when_nobody_comes() -> None:
+    call = Recorder()
+    with busy(gap_seconds=0.01) as coalescer:
+        assert [run(coalescer, call, item) for item in "ab"] == ["done a", "done b"]
+    assert call.rounds == [["a"], ["b"]]
+
+
+def test_a_round_departs_when_it_has_gathered_long_enough_however_many_come() -> None:
+    call = Recorder()
+    with busy() as coalescer, ThreadPoolExecutor(2) as threads:
+        coalescer._longest_seconds = 0.01
+        found = [threads.submit(run, coalescer, call, item) for item in "ab"]
+        assert [one.result(15) for one in found] == ["done a", "done b"]
+
+
+def test_a_round_that_is_held_up_holds_up_nobody_else() -> None:
+    call = Recorder()
+    call.gate.clear()
+    with busy(gap_seconds=0.0) as coalescer, ThreadPoolExecutor(2) as threads:
+        held = threads.submit(run, coalescer, call, "a")
+        wait_until(lambda: call.rounds, "the first round has departed")
+        other = threads.submit(run, coalescer, call, "b")
+        wait_until(lambda: len(call.rounds) == 2, "the second one too")
+        call.gate.set()
+        assert (held.result(15), other.result(15)) == ("done a", "done b")
+
+
+def test_different_keys_and_different_calls_never_share() -> None:
+    call, other = Recorder(), Recorder()
+    with busy(gap_seconds=0.05) as coalescer, ThreadPoolExecutor(3) as threads:
+        made = [
+            threads.submit(run, coalescer, call, "a", key=1),
+            threads.submit(run, coalescer, call, "b", key=2),
+            threads.submit(run, coalescer, other, "c", key=1),
+        ]
+        assert [one.result(15) for one in made] == ["done a", "done b", "done c"]
+    assert sorted(call.rounds) == [["a"], ["b"]]
+    assert other.rounds == [["c"]]
+
+
+def test_only_who_opens_a_round_waits_and_answers_for_all_in_it() -> None:
+    call, answering = Recorder(), []
+    with busy() as coalescer, ThreadPoolExecutor(1) as thread:
+        leader = thread.submit(lambda: (coalescer.submit(call, "a"), threading.get_ident())[1])
+        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a round")
+        follower = coalescer.submit(call, "b")
+        follower.when_landed(lambda: answering.append(threading.get_ident()))
+        assert answering == []
+        for filler in FILLERS:
+            coalescer.submit(call, filler, weight=ALONE)
+        assert answering == [leader.result(15)]
+    assert follower.result() == "done b"
+
+
+def test_what_was_left_to_be_done_and_fails_costs_the_others_nothing() -> None:
+    call = Recorder()
+    with busy(gap_seconds=0.2) as coalescer, ThreadPoolExecutor(1) as thread:
+        leader = thread.submit(run, coalescer, call, "a")
+        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a round")
+        broken, sound = coalescer.submit(call, "b"), coalescer.submit(call, "c")
+        broken.when_landed(lambda: cast(None, 1 // 0))
+        assert (leader.result(15), sound.result()) == ("done a", "done c")
+
+
+def test_a_large_call_goes_alone() -> None:
+    call = Recorder()
+    with busy() as coalescer:
+        assert run(coalescer, call, "large", weight=ALONE + 1) == "done large"
+    assert call.rounds == [["large"]]
+
+
+def test_a_mistake_in_one_call_costs_the_others_nothing() -> None:
+    call = Recorder()
+    with busy() as coalescer:
+        found = run_all(coalescer, call, ["a", "refused", "c"])
+    assert [found[0].result(), found[2].result()] == ["done a", "done c"]
+    with pytest.raises(ValueError, match="refused"):
+        found[1].result()
+    assert call.rounds[1:] == [["a"], ["refused"], ["c"], *([one] for one in FILLERS)]
+
+
+def test_what_befalls_the_database_befalls_all_of_a_round_and_nothing_is_tried_again() -> None:
+    call = Recorder()
+    with busy() as coalescer:
+        found = run_all(coalescer, call, ["a", "timeout"])
+    errors = [exception_of(one) for one in found]
+    assert [type(error) for error in errors] == [StatementTimeout] * 2
+    assert errors[0] is not errors[1]
+    assert len(call.rounds) == 1
+
+
+def test_beyond_the_callers_there_is_room_for_it_sheds_at_once() -> None:
+    call = Recorder()
+    with busy() as coalescer:
+        coalescer._most_callers = 1
+        with pytest.raises(PoolExhausted):
+            coalescer.submit(call, "a")
+    assert run(coalescer, call, "b") == "done b"
+
+
+def test_what_a_round_carried_is_free_at_once_without_the_collector() -> None:
+    call = Recorder()
+    gc.disable()
+    try:
+        with busy() as coalescer:
+            found = run_all(coalescer, call, [Payload(), Payload()])
+        carried = [weakref.ref(item) for item in call.rounds[0][:2]]
+        call.rounds.clear()
+        del found
+        assert [one() for one in carried] == [None, None]
+    finally:
+        gc.enable()
+
+
+class Payload:
+    """Something that can be watched."""

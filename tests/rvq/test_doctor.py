@@ -1,0 +1,204 @@
+"""`rvq doctor` finds each thing that is wrong, and nothing where all is well."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from app.settings import Settings, load_settings
+from rvq.__main__ import main
+from rvq.doctor import checks
+from rvq.doctor.checks import Finding, examine
+from rvq.doctor.store import Store, open_store
+from tests.sql.calls import Calls
+from tests.support.database import Database
+from tests.support.source import ROOT
+
+KEYS = {
+    "APP_PARTNER_TOKEN": "partner-token-0123456789",
+    "APP_WORKER_TOKEN": "worker-token-0123456789",
+    "APP_ADMIN_TOKEN": "admin-token-0123456789",
+    "APP_WEBHOOK_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    "APP_WEBHOOK_ALLOWED_HOSTS": "hooks.example, http://127.0.0.1:9000",
+}
+
+
+@pytest.fixture
+def settings(database: Database) -> Settings:
+    return load_settings({**KEYS, "APP_DATABASE_URL": database.url, "APP_DB_POOL": "4", "APP_PROCESSES": "1"})
+
+
+@pytest.fixture
+def store(database: Database) -> Iterator[Store]:
+    with open_store(database.url) as store:
+        yield store
+
+
+@pytest.fixture(autouse=True)
+def _admission_as_new(database: Database) -> Iterator[None]:
+    yield
+    database.rows("DELETE FROM rvq.admission")
+    database.rows("INSERT INTO rvq.admission DEFAULT VALUES")
+
+
+@pytest.fixture
+def looked_after(database: Database) -> None:
+    """As by a dispatcher a moment ago."""
+    database.rows("SELECT rvq.check_admission()")
+
+
+def wrong(findings: Iterator[Finding] | list[Finding], what: str) -> list[str]:
+    return [finding.text for finding in findings if finding.what == what and finding.level == "wrong"]
+
+
+def test_nothing_but_the_test_servers_lack_of_durability_is_wrong(
+    store: Store, settings: Settings, looked_after: None
+) -> None:
+    found = [finding for finding in examine(store, settings) if finding.level == "wrong"]
+    assert [finding for finding in found if "must be on" not in finding.text] == []
+
+
+def test_switched_off_apis_and_missing_delivery_settings_are_said() -> None:
+    found = [finding.text for finding in checks.of_settings(Settings(database_url="postgresql:///x"))]
+    assert sum("is switched off" in text for text in found) == 3
+    assert any("APP_WEBHOOK_SECRET" in text for text in found)
+
+
+def test_without_any_dispatcher_it_says_so(store: Store) -> None:
+    assert wrong(checks.of_dispatcher(store), "dispatcher") == [
+        "none has ever run on this database: nothing expires, nothing is sent"
+    ]
+
+
+def test_a_dispatcher_that_stopped_a_while_ago_is_missed(database: Database, looked_after: None) -> None:
+    database.move_clock(100)
+    with open_store(database.url) as later:
+        (text,) = wrong(checks.of_dispatcher(later), "dispatcher")
+    assert re.match(r"none has done its maintenance for 10\d s", text)
+
+
+def test_a_moved_clock_is_wrong(database: Database) -> None:
+    database.move_clock(100)
+    with open_store(database.url) as later:
+        assert wrong(checks.of_clock(later), "clock") == [
+            "rvq.clock_offset moves it by 100 s: that is for tests"
+        ]
+
+
+def test_a_budget_of_connections_that_does_not_fit_is_wrong(store: Store, settings: Settings) -> None:
+    url = settings.database_url
+    assert wrong(checks.of_connections(store, settings), "connections") == []
+    huge = load_settings({"APP_DATABASE_URL": url, "APP_DB_POOL": "1000", "APP_PROCESSES": "1"})
+    assert len(wrong(checks.of_connections(store, huge), "connections")) == 1
+
+
+@pytest.mark.parametrize("name", ["synchronous_commit"])
+def test_a_setting_that_loses_commits_is_wrong(database: Database, name: str) -> None:
+    connection = database.connect()
+    database.rows(f"SET {name} = off", on=connection)
+    assert f"{name} is off, must be on" in wrong(checks.of_configuration(Store(connection)), "postgresql")
+
+
+def test_missing_partitions_are_wrong(database: Database) -> None:
+    database.move_clock(400 * 86_400)
+    with open_store(database.url) as later:
+        assert wrong(checks.of_partitions(later), "partitions") == ["there for 0 of 8 days, today included"]
+
+
+def test_an_old_transaction_and_a_refusing_admission_are_wrong(database: Database, store: Store) -> None:
+    holder = database.connect(autocommit=False)
+    database.rows("SELECT 1 FROM rvq.queues", on=holder)
+    database.rows("UPDATE rvq.admission SET max_transaction_age = '0', max_backlog = -1")
+    database.rows("SELECT rvq.check_admission()")
+    found = list(checks.of_vacuum(store))
+    assert wrong(found, "admission")[0].startswith("create refuses: ")
+    assert "rvq-test, idle in transaction" in wrong(found, "oldest transaction")[0]
+
+
+def test_drift_is_wrong_and_is_named(database: Database, store: Store) -> None:
+    database.rows("INSERT INTO rvq.counter_deltas (queue, queued) VALUES ('lost', 3)")
+    found = list(checks.of_counters(store))
+    database.rows("DELETE FROM rvq.counter_deltas WHERE queue = 'lost'")
+    assert "lost.queued is 3, not 0" in wrong(found, "counters")[0]
+
+
+def test_an_old_schema_is_wrong_and_nothing_else_is_asked(empty_database: str) -> None:
+    with open_store(empty_database) as store:
+        found = list(examine(store, load_settings({**KEYS, "APP_DATABASE_URL": empty_database})))
+    assert wrong(found, "schema") == ["older than this release: run rvq migrate"]
+    assert {finding.what for finding in found} == {"settings", "database", "schema"}
+
+
+def test_a_delivery_that_nobody_sends_is_seen(database: Database, looked_after: None) -> None:
+    rvq = Calls(database.main)
+    rvq.cancel(rvq.create(1, webhook="https://hooks.example/rvq"))
+    database.move_clock(300)
+    with open_store(database.url) as later:
+        (text,) = [one.text for one in checks.of_dispatcher(later) if one.what == "deliveries"]
+    assert re.match(r"one waits since 30\d s", text)
+
+
+def test_what_is_advised_is_what_deploy_sets() -> None:
+    conf = (ROOT / "deploy/postgresql/rvq.conf").read_text()
+    values = dict(re.findall(r"^([a-z_]+)\s*=\s*(\S+)", conf, re.MULTILINE))
+    assert values["max_wal_size"] == f"{checks.WAL_MB // 1024}GB"
+    assert values["checkpoint_timeout"] == f"{checks.CHECKPOINT_SECONDS // 60}min"
+    assert {name: values.get(name, "on") for name in checks.DURABLE} == checks.DURABLE
+    assert values["idle_in_transaction_session_timeout"] != "0"
+
+
+@pytest.fixture
+def doctor(
+    database: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    for name, value in {**KEYS, "APP_DATABASE_URL": database.url}.items():
+        monkeypatch.setenv(name, value)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        status = main(["doctor", *arguments])
+        captured = capsys.readouterr()
+        return status, captured.out + captured.err
+
+    return run
+
+
+def test_the_command_prints_a_table_and_exits_with_one_when_something_is_wrong(
+    doctor: Callable[..., tuple[int, str]],
+) -> None:
+    status, shown = doctor()
+    assert status == 1
+    assert re.search(r"^WRONG +dispatcher +none has ever run", shown, re.MULTILINE)
+    assert re.search(r"^ok +schema +that of this release", shown, re.MULTILINE)
+
+
+def test_a_new_allowlist_is_tried_on_open_tasks_and_due_deliveries(
+    database: Database, doctor: Callable[..., tuple[int, str]]
+) -> None:
+    rvq = Calls(database.main)
+    for url in ("https://old.example/a", "https://old.example/b", "https://hooks.example/x"):
+        rvq.create(1, webhook=url)
+    rvq.cancel(rvq.create(1, webhook="https://old.example/a"))
+    assert doctor("--allowlist", "hooks.example, old.example") == (
+        0,
+        "nothing: all 3 addresses that something is still to be sent to are allowed\n",
+    )
+    status, shown = doctor("--allowlist", "hooks.example")
+    assert status == 1
+    assert re.search(r"^ +2 +2 +1 +https://old.example:443 is not on the list", shown, re.MULTILINE)
+
+
+def test_a_wrong_new_allowlist_is_explained(doctor: Callable[..., tuple[int, str]]) -> None:
+    status, shown = doctor("--allowlist", "UPPER.example")
+    assert status == 1
+    assert "entry 1 must be host[:port]" in shown
+
+
+def test_it_writes_nothing_and_says_when_nobody_can(
+    database: Database, settings: Settings, looked_after: None
+) -> None:
+    connection = database.connect()
+    database.rows("SET default_transaction_read_only = on", on=connection)
+    found = [one for one in examine(Store(connection), settings) if one.level == "wrong"]
+    assert wrong(found, "database") == ["takes no writes"]

@@ -1,0 +1,132 @@
+"""A worker that is set up wrongly says everything that is wrong, and does not start."""
+
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.worker_sdk.loops import Echo
+from worker_sdk import ConfigurationError, Handler, Options, SubTask, load_settings
+from worker_sdk._cli import load_handler
+
+GOOD = {"RVQ_URL": "https://rvq.example/base/", "RVQ_WORKER_TOKEN": "secret-token-0123456789"}
+
+
+def test_settings_are_read_from_the_environment() -> None:
+    settings = load_settings(GOOD)
+    assert (settings.url, settings.token, settings.ca_bundle) == (
+        "https://rvq.example/base",
+        "secret-token-0123456789",
+        None,
+    )
+
+
+def test_the_token_is_not_shown() -> None:
+    assert "secret" not in repr(load_settings(GOOD))
+
+
+def test_every_problem_is_listed_at_once() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings({"RVQ_CA_BUNDLE": "/no/such/file"})
+    assert len(caught.value.problems) == 3
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "rvq.example",
+        "ftp://rvq.example",
+        "http://",
+        "http://user:password@rvq.example",
+        "http://rvq.example/?a=b",
+        "http://rvq.example/#a",
+        "http://rvq.example:99999",
+        "http://rvq.example\n",
+        "http://[::1",
+        "http://rvq.exämple",
+    ],
+)
+def test_an_odd_address_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="RVQ_URL"):
+        load_settings(GOOD | {"RVQ_URL": url})
+
+
+@pytest.mark.parametrize("token", ["", "secret\n", "two,tokens", "two tokens", "sécret", "secret\0"])
+def test_an_odd_token_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(ConfigurationError, match="RVQ_WORKER_TOKEN") as caught:
+        load_settings(GOOD | {"RVQ_WORKER_TOKEN": token})
+    assert token == "" or token not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("queues", ("Upper",)),
+        ("queues", ("",)),
+        ("queues", ("a",) * 65),
+        ("concurrency", 0),
+        ("concurrency", True),
+        ("concurrency", 1.5),
+        ("executor", "fork"),
+        ("lease_seconds", 0),
+        ("lease_seconds", 3601),
+        ("timeout_seconds", 0),
+        ("prefetch", -1),
+        ("prefetch_seconds", -1),
+        ("poll_seconds", (0, 1)),
+        ("poll_seconds", (2, 1)),
+        ("grace_seconds", -1),
+        ("flush_seconds", -1),
+    ],
+)
+def test_an_option_out_of_range_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"Echo: {name} must"):
+        Options.of(Echo, **{name: value})
+
+
+def test_queues_go_before_queue() -> None:
+    class Several(Echo):
+        queue = "unused"
+        queues: ClassVar[list[str]] = ["urgent", "later"]
+
+    assert Options.of(Several).queues == ("urgent", "later")
+    assert Options.of(Echo).queues == ("default",)
+
+
+class NoHandle(Handler):
+    """Forgotten."""
+
+
+class Async(Handler):
+    async def handle(self, sub_task: SubTask) -> Any:
+        return None
+
+
+class Yields(Handler):
+    def handle(self, sub_task: SubTask) -> Any:
+        yield None
+
+
+@pytest.mark.parametrize("handler", [NoHandle, Async, Yields])
+def test_a_handler_without_a_plain_handle_is_refused(handler: type[Handler]) -> None:
+    with pytest.raises(ConfigurationError, match="handle"):
+        Options.of(handler)
+
+
+def test_a_handler_is_found_by_its_name() -> None:
+    assert load_handler("tests.worker_sdk.loops:Echo") is Echo
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        ":",
+        "no_such_module:Echo",
+        "tests.worker_sdk.loops",
+        "tests.worker_sdk.loops:Nobody",
+        "tests.worker_sdk.loops:Clock",
+    ],
+)
+def test_a_name_that_is_no_handler_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError):
+        load_handler(name)
