@@ -8,9 +8,6 @@ from app.ids import event_id
 from dispatcher.http.attempt import Attempt
 from dispatcher.schedule import Decision
 
-# The receiver answered, whatever it said: the opposite of what opens a breaker.
-ANSWERED = frozenset({"delivered", "gone", "http_error"})
-
 
 @dataclass(frozen=True, slots=True)
 class Delivery:

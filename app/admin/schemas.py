@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from app.web.delivery_schemas import Outcome
 from app.web.schemas import DeliveryStatus, Shape
+from app.webhooks.outcomes import Outcome
 
 
 class Queue(Shape):

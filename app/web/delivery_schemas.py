@@ -8,23 +8,7 @@ from typing import Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from app.web.schemas import DeliveryStatus, EventType, Shape
-
-# The dispatcher's vocabulary (dispatcher/http/attempt.py); a test holds them together.
-Outcome = Literal[
-    "delivered",
-    "gone",
-    "http_error",
-    "timeout",
-    "unknown",
-    "dns_error",
-    "refused",
-    "connect_error",
-    "tls_error",
-    "protocol_error",
-    "blocked",
-    "not_allowed",
-    "internal_error",
-]
+from app.webhooks.outcomes import Outcome
 
 
 class AttemptPhases(Struct):

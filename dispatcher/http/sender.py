@@ -13,7 +13,8 @@ import ssl
 import time
 
 from app.webhooks.addresses import AddressRefused, AllowedHost, PrivateHost, Target, check_url
-from dispatcher.http.attempt import Attempt, AttemptFailed, AttemptTrace, Outcome
+from app.webhooks.outcomes import Outcome
+from dispatcher.http.attempt import Attempt, AttemptFailed, AttemptTrace
 from dispatcher.http.connector import Connection, Connector, Limits
 from dispatcher.http.deadline import Deadline
 from dispatcher.http.pool import ConnectionPool, PoolLimits

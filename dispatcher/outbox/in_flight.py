@@ -16,7 +16,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dispatcher.delivery import ANSWERED, Delivery, Result
+from app.webhooks.outcomes import ANSWERED
+from dispatcher.delivery import Delivery, Result
 
 FIRST_WINDOW = 1
 SLOW_AFTER = 0.5

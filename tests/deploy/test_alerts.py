@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from app.web.problems import all_problems
-from dispatcher.http.attempt import OUTCOMES
+from app.webhooks.outcomes import OUTCOMES
 from dispatcher.maintenance import maintenance_steps
 from dispatcher.metrics import Metrics
 from dispatcher.store import Store

@@ -12,9 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from app.db import Pool
-from app.web.delivery_schemas import AttemptDetail, DeliveryPage, Outcome, TaskDelivery
+from app.web.delivery_schemas import AttemptDetail, DeliveryPage, TaskDelivery
 from app.web.schemas import Verdict
-from dispatcher.http.attempt import OUTCOMES
 from tests.app.rig import Caller, make_caller
 from tests.dispatcher.receiver import Answer, Received, Receiver
 from tests.dispatcher.rig import OLD_SECRET, SECRET, Tasks, environment, running
@@ -56,10 +55,6 @@ def received(database: Database) -> Received:
         tasks.finish(receiver.url())
         tasks.wait_until_done()
     return receiver.received[0]
-
-
-def test_the_documented_outcomes_are_the_dispatchers() -> None:
-    assert Outcome.__args__ == OUTCOMES  # type: ignore[attr-defined]
 
 
 def test_each_attempt_is_explained(api: Caller, database: Database) -> None:
