@@ -1,38 +1,33 @@
-"""The Flask application: routing, guards, and an answer for everything that can go wrong."""
+"""The Flask application: routing, guards, and a response for everything that can go wrong."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from flask import Flask
 from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import MethodNotAllowed as RoutingMethodNotAllowed
-from werkzeug.routing import Rule
 
 from app.audiences import Audience, audiences
 from app.db import DatabaseError, Pool
 from app.settings import Settings
 from app.web import metrics, problems
 from app.web.auth import BearerGuard
-from app.web.deferred import Later, LaterBody
 from app.web.problems import Problem
-from app.web.request import Environ, Request, request_id
-from app.web.response import STATUS_LINES, Response, answer
+from app.web.request import Environ, Request
+from app.web.response import STATUS_LINES, Deferred, Response
 from app.web.routes import Route
 
 log = logging.getLogger("rvq.api")
 
-View = Callable[..., Response | Later[Any]]
 StartResponse = Callable[..., Any]
 
 
 def create_app(settings: Settings, pool: Pool) -> Api:
-    """The API over this pool. Opens nothing."""
+    """Return the API over this pool. Opens nothing."""
     app = Api()
     for audience in audiences(settings, pool):
         for route in audience.routes:
@@ -40,124 +35,139 @@ def create_app(settings: Settings, pool: Pool) -> Api:
     return app
 
 
+class Endpoint:
+    """A route behind its audience's guard; the token is looked at before anything else."""
+
+    def __init__(self, audience: Audience, route: Route) -> None:
+        self.guard: BearerGuard | None = audience.guard
+        self.timer = metrics.RequestTimer(route.path, route.method)
+        self._handler = route.handler
+        self._context = audience.context
+
+    def call(self, request: Request, path: Mapping[str, str]) -> Response | Deferred[Any]:
+        if self.guard is not None:
+            self.guard.require_token(request.environ.get("HTTP_AUTHORIZATION"))
+        return self._handler(self._context, request, **path)
+
+
 class Api(Flask):
-    """Flask with the shortest path from request to answer: its routing, and nothing that handlers do not use.
+    """Flask's routing with the shortest path from request to response: only what the handlers use is run.
 
     Contexts, sessions, signals and hooks are not run, so `flask.request` and its like are empty here: a
-    handler is given an Request. Guards stand around each view; what every answer gets is done in one place.
+    handler is given a Request. Guards stand around each handler; every response is finished in one place.
     """
 
     def __init__(self) -> None:
         super().__init__("app", static_folder=None, template_folder=None)
         # One spelling of each path: neither is a redirect to another one.
         self.url_map.merge_slashes = False
-        self.guards: dict[str, BearerGuard | None] = {}
-        self.views: dict[str, View] = {}
+        self.endpoints: dict[str, Endpoint] = {}
         # Routes have no host in them: what a request is called by is nginx's matter.
         self._paths = self.url_map.bind("rvq")
         # Paths without a parameter, by method: found without asking Werkzeug.
-        self._fixed: dict[tuple[str, str], Rule] = {}
+        self._fixed: dict[tuple[str, str], Endpoint] = {}
 
     def add_route(self, audience: Audience, route: Route) -> None:
-        endpoint = f"{audience.name}.{route.name}"
-        self.guards[endpoint] = audience.guard
-        self.views[endpoint] = _view(audience, route)
-        methods = [route.method]
-        self.add_url_rule(route.path, endpoint, methods=methods, provide_automatic_options=False)
+        name = f"{audience.name}.{route.name}"
+        endpoint = self.endpoints[name] = Endpoint(audience, route)
+        self.add_url_rule(route.path, name, methods=[route.method], provide_automatic_options=False)
         if "<" not in route.path:
-            (self._fixed[route.method, route.path],) = self.url_map.iter_rules(endpoint)
+            self._fixed[route.method, route.path] = endpoint
 
     def wsgi_app(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answers whatever happens: nothing is raised from here."""
-        exchange = _Exchange(environ, start_response, time.perf_counter())
-        try:
-            exchange.rule, path = self._route(environ)
-            found = self.views[exchange.rule.endpoint](environ, **path)
-        except Exception as error:
-            found = self._answer_error(environ, error)
-        if isinstance(found, Later):
-            return LaterBody(found.call, partial(self._finish_later, exchange, found))
-        return exchange.finish(found)
+        """Answer whatever happens: nothing is raised from here."""
+        return _Exchange(self, Request(environ), start_response).begin()
 
-    def _finish_later(self, exchange: _Exchange, later: Later[Any]) -> Iterable[bytes]:
-        try:
-            found = later.answer()
-        except Exception as error:
-            found = self._answer_error(exchange.environ, error)
-        return exchange.finish(found)
+    def find(self, method: str, path: str) -> tuple[Endpoint, Mapping[str, str]]:
+        """Return the endpoint and the path's parameters. Raises Werkzeug's HTTPException if there is none."""
+        if endpoint := self._fixed.get((method, path)):
+            return endpoint, {}
+        text = path.encode("latin-1").decode(errors="replace")
+        name, parameters = self._paths.match(text, method)
+        return self.endpoints[name], parameters
 
-    def _route(self, environ: Environ) -> tuple[Rule, Mapping[str, Any]]:
-        """Raises Werkzeug's HTTPException when there is none."""
-        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-        if rule := self._fixed.get((method, path)):
-            return rule, {}
-        return self._paths.match(path.encode("latin-1").decode(errors="replace"), method, return_rule=True)
-
-    def _answer_error(self, environ: Environ, error: Exception) -> Response:
+    def respond_to_error(self, request: Request, error: Exception) -> Response:
         try:
-            problem = self._problem_of(environ, error)
+            problem = self._problem_of(request, error)
         except Problem as found:
             problem = found
         except Exception:
             log.exception("an error could not be answered")
             problem = problems.Unexpected()
-        if isinstance(problem, problems.MethodNotAllowed) and environ["REQUEST_METHOD"] == "OPTIONS":
-            return answer(b"", 204, problem.headers)
+        if isinstance(problem, problems.MethodNotAllowed) and request.method == "OPTIONS":
+            return Response(b"", 204, problem.headers)
         metrics.count_problem(problem.code)
-        body = problem.body(request_id(environ))
-        return answer(body, problem.status, problem.headers, problems.MEDIA_TYPE)
+        return Response(problem.body(request.id), problem.status, problem.headers, problems.MEDIA_TYPE)
 
-    def _problem_of(self, environ: Environ, error: Exception) -> Problem:
+    def _problem_of(self, request: Request, error: Exception) -> Problem:
         if isinstance(error, Problem):
             return error
         if isinstance(error, DatabaseError):
-            log.warning("database: %s", error, extra={"request_id": request_id(environ)})
+            log.warning("database: %s", error, extra={"request_id": request.id})
             return problems.problem_of(error)
         if isinstance(error, RoutingMethodNotAllowed):
-            return self._wrong_method(environ, error)
+            return self._wrong_method(request, error)
         if isinstance(error, HTTPException) and error.code == 404:
             return problems.NotFound("no route has this path")
-        log.exception("a request failed", extra={"request_id": request_id(environ)})
+        log.exception("a request failed", extra={"request_id": request.id})
         return problems.Unexpected("the request could not be handled; the log has the details")
 
-    def _wrong_method(self, environ: Environ, error: RoutingMethodNotAllowed) -> Problem:
-        """405 with Allow; but an API that is switched off does not even say which methods it would have."""
+    def _wrong_method(self, request: Request, error: RoutingMethodNotAllowed) -> Problem:
+        """Return a 405 with Allow; an API that is switched off does not say which methods it would have."""
         methods = list(error.valid_methods or ())
         if methods:
-            rule, _ = self._route({**environ, "REQUEST_METHOD": methods[0]})
-            guard = self.guards[rule.endpoint]
-            if guard is not None:
-                guard.require_enabled()
+            endpoint, _ = self.find(methods[0], request.path)
+            if endpoint.guard is not None:
+                endpoint.guard.require_enabled()
         allow = ", ".join(sorted({*methods, "OPTIONS"}))
         return problems.MethodNotAllowed(f"this path takes {allow}", headers=[("Allow", allow)])
 
 
-@dataclass(slots=True)
 class _Exchange:
-    """One request and its answer. `rule`: the route that was found."""
+    """One request on its way to its response.
 
-    environ: Environ
-    start_response: StartResponse
-    started: float
-    rule: Rule | None = None
+    When the response is deferred, the WSGI server is given the exchange itself as the body: iterating waits
+    for the call, then calls `start_response`, as PEP 3333 allows. A server may use `when_ready` instead.
+    """
 
-    def finish(self, found: Response) -> Iterable[bytes]:
-        """What every answer gets; its body."""
-        method = self.environ["REQUEST_METHOD"]
-        found.headers.append(("X-Request-Id", request_id(self.environ)))
-        route, counted = (self.rule.rule, method) if self.rule else (metrics.UNROUTED, metrics.UNROUTED)
-        metrics.observe_request(route, counted, found.status, time.perf_counter() - self.started)
-        self.start_response(STATUS_LINES[found.status], found.headers)
-        return () if method == "HEAD" else (found.body,)
+    __slots__ = ("_api", "_deferred", "_request", "_start_response", "_started", "_timer")
 
+    def __init__(self, api: Api, request: Request, start_response: StartResponse) -> None:
+        self._api = api
+        self._request = request
+        self._start_response = start_response
+        self._started = time.perf_counter()
+        self._timer = metrics.UNROUTED
+        self._deferred: Deferred[Any] | None = None
 
-def _view(audience: Audience, route: Route) -> View:
-    """The handler behind its audience's guard; the token is looked at before anything else."""
-    guard, handler, scope = audience.guard, route.handler, audience.scope
+    def begin(self) -> Iterable[bytes]:
+        try:
+            endpoint, path = self._api.find(self._request.method, self._request.path)
+            self._timer = endpoint.timer
+            found = endpoint.call(self._request, path)
+        except Exception as error:
+            found = self._api.respond_to_error(self._request, error)
+        if isinstance(found, Deferred):
+            self._deferred = found
+            return self
+        return self._finish(found)
 
-    def view(environ: Environ, **path: str) -> Response | Later[Any]:
-        if guard is not None:
-            guard.require_token(environ.get("HTTP_AUTHORIZATION"))
-        return handler(scope, Request(environ), **path)
+    def when_ready(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once iterating does not wait: now, or in the thread that ends the call."""
+        assert self._deferred
+        self._deferred.future.when_done(callback)
 
-    return view
+    def __iter__(self) -> Iterator[bytes]:
+        assert self._deferred
+        try:
+            found = self._deferred.render(self._deferred.future.result())
+        except Exception as error:
+            found = self._api.respond_to_error(self._request, error)
+        return iter(self._finish(found))
+
+    def _finish(self, response: Response) -> Iterable[bytes]:
+        """Do for a response what every response needs; return its body."""
+        response.headers.append(("X-Request-Id", self._request.id))
+        self._timer[response.status // 100].observe(time.perf_counter() - self._started)
+        self._start_response(STATUS_LINES[response.status], response.headers)
+        return () if self._request.method == "HEAD" else (response.body,)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from app import admin, ops, partner, worker
-from app.admin.scope import Scope as AdminScope
 from app.admin.store import Store as AdminStore
 from app.db import Pool
 from app.db.coalescing import Coalescer
-from app.ops.scope import Scope as OpsScope
 from app.ops.store import Store as OpsStore
-from app.partner.scope import Scope as PartnerScope
 from app.partner.store import Store as PartnerStore
 from app.settings import Settings
 from app.web.auth import BearerGuard
-from app.web.routes import Route
-from app.worker.scope import Scope as WorkerScope
+from app.web.routes import Context, Route
 from app.worker.store import Store as WorkerStore
 
 # In the order in which they are documented.
@@ -30,24 +27,24 @@ TABLE: tuple[tuple[str, tuple[Route, ...]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """`guard` is None for everyone. `scope` is what the handlers of its routes are given."""
+    """`guard` is None for everyone."""
 
     name: str
     guard: BearerGuard | None
-    scope: object
+    context: Context[Any]
     routes: tuple[Route, ...]
 
 
 def audiences(settings: Settings, pool: Pool) -> tuple[Audience, ...]:
     admins = BearerGuard("admin", settings.admin_tokens)
-    ops_scope = OpsScope(OpsStore(pool))
+    workers = BearerGuard("worker", settings.worker_tokens)
+    partners = BearerGuard("partner", settings.partner_tokens)
     coalescer = Coalescer(pool.places)
-    partner_scope = PartnerScope(PartnerStore(pool, coalescer), settings)
-    worker_scope = WorkerScope(WorkerStore(pool, coalescer))
+    operations = Context(OpsStore(pool), settings)
     return (
-        Audience("partner", BearerGuard("partner", settings.partner_tokens), partner_scope, partner.ROUTES),
-        Audience("worker", BearerGuard("worker", settings.worker_tokens), worker_scope, worker.ROUTES),
-        Audience("admin", admins, AdminScope(AdminStore(pool)), admin.ROUTES),
-        Audience("admin", admins, ops_scope, ops.METRICS_ROUTES),
-        Audience("everyone", None, ops_scope, ops.ROUTES),
+        Audience("partner", partners, Context(PartnerStore(pool, coalescer), settings), partner.ROUTES),
+        Audience("worker", workers, Context(WorkerStore(pool, coalescer), settings), worker.ROUTES),
+        Audience("admin", admins, Context(AdminStore(pool), settings), admin.ROUTES),
+        Audience("admin", admins, operations, ops.METRICS_ROUTES),
+        Audience("everyone", None, operations, ops.ROUTES),
     )

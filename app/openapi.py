@@ -14,9 +14,8 @@ import msgspec
 from app.audiences import TABLE
 from app.paths import ROOT
 from app.web import problems
-from app.web.fields import DELIVERY_STATUSES, SUB_TASK_STATUSES, TASK_STATUSES
 from app.web.problems import Problem
-from app.web.request import DEFAULT_LIMIT, MAX_BODY, MAX_LIMIT
+from app.web.request import MAX_BODY
 from app.web.routes import Route
 from app.web.schemas import ProblemDocument
 from app.web.strict_json import MAX_DEPTH
@@ -31,11 +30,6 @@ not configured answers 404 `api_disabled`. Bodies are JSON of at most {MAX_BODY}
 {MAX_DEPTH} levels; members that are not described are refused with 422. JSON that is passed on (payload,
 result, error, metadata) comes back byte for byte. Ids, lease tokens and cursors are opaque. Every answer has
 an `X-Request-Id`. 503 comes with `Retry-After`: try again later, it is safe."""
-STATUSES_OF = {
-    "/v1/tasks": TASK_STATUSES,
-    "/v1/tasks/<task_id>/sub_tasks": SUB_TASK_STATUSES,
-    "/v1/admin/deliveries": DELIVERY_STATUSES,
-}
 _PARAMETER = re.compile(r"<([a-z_]+)>")
 
 
@@ -86,24 +80,14 @@ def _parameters(route: Route) -> list[Schema]:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in _PARAMETER.findall(route.path)
     ]
-    found += [{"name": name, "in": "query", "schema": _query_schema(route, name)} for name in route.query]
+    found += [{"name": given.name, "in": "query", "schema": dict(given.schema)} for given in route.query]
     key = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"}
     found += [{"name": name, "in": "header", "schema": key} for name in route.headers]
     return found
 
 
-def _query_schema(route: Route, name: str) -> Schema:
-    if name == "limit":
-        return {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
-    if name == "status":
-        return {"type": "string", "enum": list(STATUSES_OF[route.path])}
-    if name == "since":
-        return {"type": "string", "format": "date-time"}
-    return {"type": "string"}
-
-
 def _responses(audience: str, route: Route) -> Schema:
-    answers: Schema = {str(status): _answer(shape) for status, shape in route.answers.items()}
+    answers: Schema = {str(status): _answer(shape) for status, shape in route.responses.items()}
     kinds: list[type[Problem]] = list(route.problems)
     if audience != "everyone":
         kinds += [problems.Unauthorized, problems.ApiDisabled]
@@ -129,7 +113,7 @@ def _answer(shape: Any) -> Schema:
 
 def _schemas(routes: list[Route]) -> Schema:
     types = [route.body for route in routes if route.body is not None]
-    types += [shape for route in routes for shape in route.answers.values() if not isinstance(shape, str)]
+    types += [shape for route in routes for shape in route.responses.values() if not isinstance(shape, str)]
     types.append(ProblemDocument)
     _, schemas = msgspec.json.schema_components(types, ref_template=REFERENCE)
     return {name: _for_javascript(schema) for name, schema in sorted(schemas.items())}

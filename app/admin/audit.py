@@ -8,11 +8,11 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from app.admin.schemas import Audit, Repaired, WasReset
-from app.admin.scope import Scope
+from app.admin.schemas import Audit, AuditedCounter, Repaired, WasReset
+from app.admin.store import Store
 from app.web.request import Request
-from app.web.response import Response, answer
-from app.web.routes import Route
+from app.web.response import Response, json_response
+from app.web.routes import Context, Route
 
 log = logging.getLogger("rvq.admin")
 
@@ -26,23 +26,23 @@ class ResetBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(ResetBody)
 
 
-def audit(scope: Scope, _request: Request) -> Response:
-    rows = scope.store.audit()
+def audit(context: Context[Store], _request: Request) -> Response:
+    rows = context.store.audit()
     drift = sum(row.counted != row.truth for row in rows)
-    return answer(msgspec.json.encode({"drift": drift, "counters": [row._asdict() for row in rows]}))
+    return json_response(Audit(drift, [AuditedCounter(*row) for row in rows]))
 
 
-def repair_counters(scope: Scope, _request: Request) -> Response:
-    repaired = scope.store.repair_counters()
+def repair_counters(context: Context[Store], _request: Request) -> Response:
+    repaired = context.store.repair_counters()
     log.warning("counters repaired", extra={"repaired": repaired})
-    return answer(f'{{"repaired":{repaired}}}')
+    return json_response(Repaired(repaired))
 
 
-def reset(scope: Scope, request: Request) -> Response:
+def reset(context: Context[Store], request: Request) -> Response:
     request.json(DECODER)
-    scope.store.reset()
+    context.store.reset()
     log.warning("everything was reset")
-    return answer('{"reset":true}')
+    return json_response(WasReset(True))
 
 
 ROUTES = (
@@ -51,7 +51,7 @@ ROUTES = (
         "/v1/admin/audit",
         audit,
         "Compare every counter with the truth",
-        answers={200: Audit},
+        responses={200: Audit},
         detail="Reads all facts: minutes on a long history. `drift` is how many counters differ.",
     ),
     Route(
@@ -59,14 +59,14 @@ ROUTES = (
         "/v1/admin/audit/repair",
         repair_counters,
         "Set counters that drifted to the truth",
-        answers={200: Repaired},
+        responses={200: Repaired},
     ),
     Route(
         "POST",
         "/v1/admin/reset",
         reset,
         "Empty everything",
-        answers={200: WasReset},
+        responses={200: WasReset},
         body=ResetBody,
         detail="Also while traffic runs: old leases are unknown afterwards. Paused queues stay paused.",
     ),

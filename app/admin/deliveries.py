@@ -11,23 +11,22 @@ import msgspec
 from msgspec import Meta, Struct
 
 from app import ids
-from app.admin.schemas import AdminDeliveryPage, BulkRedelivery
-from app.admin.scope import Scope
-from app.admin.store import DeliveryRow
+from app.admin.schemas import AdminDeliveryPage, BulkRedelivery, Delivery
+from app.admin.store import Store
 from app.web import cursors
-from app.web.delivery_schemas import Redelivered
-from app.web.fields import DELIVERY_STATUSES
 from app.web.problems import Fault, Invalid, NotFound
 from app.web.request import Request
-from app.web.response import Response, answer, page, quoted
-from app.web.routes import Route
-from app.web.times import json_time
+from app.web.response import Response, json_response, page
+from app.web.routes import CURSOR, LIMIT, TEXT, Context, Parameter, Route, status_of
+from app.web.schemas import DELIVERY_STATUSES, Redelivered
 
 log = logging.getLogger("rvq.admin")
 
 BATCH = 500
 MAX_REDELIVERIES = 10_000
 HOST_PATTERN = r"\A[!-~]{1,300}\Z"
+HOST = Parameter("host", TEXT)
+SINCE = Parameter("since", {"type": "string", "format": "date-time"})
 _HOST = re.compile(HOST_PATTERN, re.ASCII)
 
 
@@ -43,38 +42,39 @@ class RedeliverBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(RedeliverBody)
 
 
-def list_deliveries(scope: Scope, request: Request) -> Response:
+def list_deliveries(context: Context[Store], request: Request) -> Response:
     status, limit = request.choice("status", DELIVERY_STATUSES), request.limit()
     host, since = _host(request), request.moment("since")
     (before,) = request.cursor("d") or (None,)
-    rows = scope.store.list_deliveries(status, host, since, limit, before)
-    return page(map(_delivery_json, rows), cursors.write("d", rows[-1].id) if len(rows) == limit else None)
+    rows = context.store.list_deliveries(status, host, since, limit, before)
+    return page(
+        [Delivery.of(row) for row in rows], cursors.write("d", rows[-1].id) if len(rows) == limit else None
+    )
 
 
-def redeliver(scope: Scope, _request: Request, delivery_id: str) -> Response:
+def redeliver(context: Context[Store], _request: Request, delivery_id: str) -> Response:
     number = ids.parse_delivery_id(delivery_id)
-    if number is None or not scope.store.redeliver([number]):
+    if number is None or not context.store.redeliver([number]):
         raise NotFound("there is no such delivery")
     log.info("delivery sent again", extra={"delivery_id": delivery_id})
-    return answer('{"redelivered":1}')
+    return json_response(Redelivered(1))
 
 
-def redeliver_many(scope: Scope, request: Request) -> Response:
+def redeliver_many(context: Context[Store], request: Request) -> Response:
     """In batches, each a short transaction; stops at a limit, and says whether that was all."""
     body = request.json(DECODER).value
     matched = redelivered = 0
     before: int | None = None
     complete = False
     while not complete and matched < MAX_REDELIVERIES:
-        rows = scope.store.list_deliveries(body.status, body.host, body.since, BATCH, before)
+        rows = context.store.list_deliveries(body.status, body.host, body.since, BATCH, before)
         matched += len(rows)
         complete = len(rows) < BATCH
         if rows:
             before = rows[-1].id
-            redelivered += 0 if body.dry_run else scope.store.redeliver([row.id for row in rows])
+            redelivered += 0 if body.dry_run else context.store.redeliver([row.id for row in rows])
     log.info("deliveries sent again", extra={"matched": matched, "redelivered": redelivered})
-    result = BulkRedelivery(matched, redelivered, body.dry_run, complete)
-    return answer(msgspec.json.encode(result))
+    return json_response(BulkRedelivery(matched, redelivered, body.dry_run, complete))
 
 
 def _host(request: Request) -> str | None:
@@ -84,32 +84,21 @@ def _host(request: Request) -> str | None:
     return host
 
 
-def _delivery_json(row: DeliveryRow) -> str:
-    return (
-        f'{{"id":"{ids.delivery_id(row.id)}","event_id":"{ids.event_id(row.id)}"'
-        f',"task_id":"{ids.task_id(ids.task_of(row.id))}","status":{quoted(row.status)}'
-        f',"host":{quoted(row.host)},"url":{quoted(row.url)},"attempts":{row.attempts or 0}'
-        f',"next_attempt_at":{json_time(row.next_attempt_at)},"last_outcome":{quoted(row.last_outcome)}'
-        f',"last_status_code":{"null" if row.last_status_code is None else row.last_status_code}'
-        f',"last_attempt_at":{json_time(row.last_attempt_at)}}}'
-    )
-
-
 ROUTES = (
     Route(
         "GET",
         "/v1/admin/deliveries",
         list_deliveries,
         "List deliveries, newest first",
-        answers={200: AdminDeliveryPage},
-        query=("status", "host", "since", "limit", "cursor"),
+        responses={200: AdminDeliveryPage},
+        query=(status_of(DELIVERY_STATUSES), HOST, SINCE, LIMIT, CURSOR),
     ),
     Route(
         "POST",
         "/v1/admin/deliveries/<delivery_id>/redeliver",
         redeliver,
         "Send a delivery again, under the same webhook-id",
-        answers={200: Redelivered},
+        responses={200: Redelivered},
         problems=(NotFound,),
     ),
     Route(
@@ -117,7 +106,7 @@ ROUTES = (
         "/v1/admin/deliveries/redeliver",
         redeliver_many,
         "Send many deliveries again",
-        answers={200: BulkRedelivery},
+        responses={200: BulkRedelivery},
         body=RedeliverBody,
         detail="At most 10 000 in one call; `complete` is false when there may be more. `dry_run` counts.",
     ),

@@ -9,12 +9,12 @@ import msgspec
 from msgspec import Struct
 
 from app.admin.schemas import Queue
-from app.admin.scope import Scope
+from app.admin.store import Store
 from app.web.fields import QUEUE_PATTERN
 from app.web.problems import NotFound
 from app.web.request import Request
-from app.web.response import Response, answer
-from app.web.routes import Route
+from app.web.response import Response, json_response
+from app.web.routes import Context, Route
 
 log = logging.getLogger("rvq.admin")
 
@@ -30,17 +30,17 @@ class QueueBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(QueueBody)
 
 
-def read_queue(scope: Scope, _request: Request, queue: str) -> Response:
+def read_queue(context: Context[Store], _request: Request, queue: str) -> Response:
     _require_name(queue)
-    return _answer(scope, queue)
+    return _answer(context, queue)
 
 
-def set_queue(scope: Scope, request: Request, queue: str) -> Response:
+def set_queue(context: Context[Store], request: Request, queue: str) -> Response:
     _require_name(queue)
     paused = request.json(DECODER).value.paused
-    scope.store.set_queue_paused(queue, paused)
+    context.store.set_queue_paused(queue, paused)
     log.info("queue %s", "paused" if paused else "resumed", extra={"queue": queue})
-    return _answer(scope, queue)
+    return _answer(context, queue)
 
 
 def _require_name(queue: str) -> None:
@@ -48,9 +48,9 @@ def _require_name(queue: str) -> None:
         raise NotFound("no queue can have this name")
 
 
-def _answer(scope: Scope, queue: str) -> Response:
-    row = scope.store.read_queue(queue)
-    return answer(msgspec.json.encode({"queue": queue, **row._asdict()}))
+def _answer(context: Context[Store], queue: str) -> Response:
+    row = context.store.read_queue(queue)
+    return json_response(Queue(queue, *row))
 
 
 ROUTES = (
@@ -59,7 +59,7 @@ ROUTES = (
         "/v1/admin/queues/<queue>",
         read_queue,
         "Look at a queue",
-        answers={200: Queue},
+        responses={200: Queue},
         problems=(NotFound,),
         detail="A queue that nobody used yet is empty and not paused.",
     ),
@@ -68,7 +68,7 @@ ROUTES = (
         "/v1/admin/queues/<queue>",
         set_queue,
         "Pause or resume a queue",
-        answers={200: Queue},
+        responses={200: Queue},
         body=QueueBody,
         problems=(NotFound,),
     ),

@@ -1,14 +1,14 @@
-"""What the admin API answers, for OpenAPI and for tests."""
+"""The JSON that the admin API alone answers with."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from app.web.schemas import DeliveryStatus, Shape
+from app import ids
+from app.admin.store import DeliveryRow
+from app.web.schemas import DeliveryStatus, Moment, Schema, moment_or_null
 from app.webhooks.outcomes import Outcome
 
 
-class Queue(Shape):
+class Queue(Schema):
     queue: str
     paused: bool
     scheduled: int
@@ -16,7 +16,7 @@ class Queue(Shape):
     claimed: int
 
 
-class Delivery(Shape):
+class Delivery(Schema):
     id: str
     event_id: str
     task_id: str
@@ -24,39 +24,55 @@ class Delivery(Shape):
     host: str
     url: str
     attempts: int
-    next_attempt_at: datetime | None
+    next_attempt_at: Moment | None
     last_outcome: Outcome | None
     last_status_code: int | None
-    last_attempt_at: datetime | None
+    last_attempt_at: Moment | None
+
+    @classmethod
+    def of(cls, row: DeliveryRow) -> Delivery:
+        return cls(
+            id=ids.delivery_id(row.id),
+            event_id=ids.event_id(row.id),
+            task_id=ids.task_id(ids.task_of(row.id)),
+            status=row.status,
+            host=row.host,
+            url=row.url,
+            attempts=row.attempts or 0,
+            next_attempt_at=moment_or_null(row.next_attempt_at),
+            last_outcome=row.last_outcome,
+            last_status_code=row.last_status_code,
+            last_attempt_at=moment_or_null(row.last_attempt_at),
+        )
 
 
-class AdminDeliveryPage(Shape):
+class AdminDeliveryPage(Schema):
     items: list[Delivery]
     next_cursor: str | None
 
 
-class BulkRedelivery(Shape):
+class BulkRedelivery(Schema):
     matched: int
     redelivered: int
     dry_run: bool
     complete: bool
 
 
-class AuditedCounter(Shape):
+class AuditedCounter(Schema):
     queue: str
     counter: str
     counted: int
     truth: int
 
 
-class Audit(Shape):
+class Audit(Schema):
     drift: int
     counters: list[AuditedCounter]
 
 
-class Repaired(Shape):
+class Repaired(Schema):
     repaired: int
 
 
-class WasReset(Shape):
+class WasReset(Schema):
     reset: bool

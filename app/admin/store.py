@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from app.db import Pool
 from app.ids import HIGHEST
-from app.web.task_views import TaskRow
+from app.web.schemas import DeliveryStatus, TaskRow
+from app.webhooks.outcomes import Outcome
 
 # For what reads all facts or waits for every writer. In force for this one statement.
 PATIENTLY = "SET LOCAL statement_timeout = '10min'; SET LOCAL lock_timeout = '1min'; "
@@ -23,12 +24,12 @@ class QueueRow(NamedTuple):
 
 class DeliveryRow(NamedTuple):
     id: int
-    status: str | None
+    status: DeliveryStatus
     host: str
     url: str
     attempts: int | None
     next_attempt_at: datetime | None
-    last_outcome: str | None
+    last_outcome: Outcome | None
     last_status_code: int | None
     last_attempt_at: datetime | None
 

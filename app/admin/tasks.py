@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 
 from app import ids
-from app.admin.scope import Scope
+from app.admin.store import Store
 from app.web.problems import NotFound, StateConflict
 from app.web.request import Request
-from app.web.response import Response, answer
-from app.web.routes import Route
+from app.web.response import Response, json_response
+from app.web.routes import Context, Route
 from app.web.schemas import Task
-from app.web.task_views import task_json
 
 log = logging.getLogger("rvq.admin")
 
@@ -22,26 +21,26 @@ REFUSALS = {
 }
 
 
-def retry_task(scope: Scope, _request: Request, task_id: str) -> Response:
+def retry_task(context: Context[Store], _request: Request, task_id: str) -> Response:
     number = _known(task_id)
-    return _answer(scope, number, "retried", scope.store.retry_task(number))
+    return _answer(context, number, "retried", context.store.retry_task(number))
 
 
-def cancel_task(scope: Scope, _request: Request, task_id: str) -> Response:
+def cancel_task(context: Context[Store], _request: Request, task_id: str) -> Response:
     number = _known(task_id)
-    return _answer(scope, number, "cancelled", scope.store.cancel_task(number))
+    return _answer(context, number, "cancelled", context.store.cancel_task(number))
 
 
-def _answer(scope: Scope, number: int, wanted: str, outcome: str) -> Response:
+def _answer(context: Context[Store], number: int, wanted: str, outcome: str) -> Response:
     if outcome == "unknown":
         raise _unknown()
     if outcome != wanted:
         raise StateConflict(REFUSALS[outcome])
     log.info("task %s", wanted, extra={"task_id": ids.task_id(number)})
-    row = scope.store.read_task(number)
+    row = context.store.read_task(number)
     if row is None:
         raise _unknown()
-    return answer(task_json(row))
+    return json_response(Task.of(row))
 
 
 def _known(text: str) -> int:
@@ -61,7 +60,7 @@ ROUTES = (
         "/v1/admin/tasks/<task_id>/retry",
         retry_task,
         "Run what failed of a task again",
-        answers={200: Task},
+        responses={200: Task},
         problems=(NotFound, StateConflict),
         detail="The task reopens, and ends with a new event under a new webhook-id.",
     ),
@@ -70,7 +69,7 @@ ROUTES = (
         "/v1/admin/tasks/<task_id>/cancel",
         cancel_task,
         "Cancel a task",
-        answers={200: Task},
+        responses={200: Task},
         problems=(NotFound, StateConflict),
     ),
 )

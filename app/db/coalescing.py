@@ -1,13 +1,13 @@
-"""Small calls that come close together share one statement: one transaction, one commit, one start of plans.
+"""Coalescing: small calls that come close together share one statement, one transaction and one commit.
 
-Callers of the same kind gather in a round, which departs when nobody has joined it for clearly longer than is
-usual, and after LONGEST_SECONDS whoever comes. So a steady stream makes large rounds, and those that come at
-once, as workers do that were answered at once, are not kept waiting when all are there. A caller who is the
-only one goes at once: a quiet system waits for nothing. A round that waits for a lock delays nobody but those
-in it: the next one departs on another connection.
+Calls of the same kind are gathered in a batch. A caller who is alone runs at once: an idle system waits for
+nothing. Otherwise a batch runs when nobody has joined it for clearly longer than the usual gap between calls,
+when it is full, or after LONGEST_SECONDS. So a steady stream makes large batches, and a burst of workers that
+were answered together waits no longer than the burst lasts. A batch that waits for a lock delays only the
+callers in it: the next one runs on another connection.
 
-Whoever opens a round leads it: its thread gathers, makes the call, and does what the others have left to be
-done. They go on meanwhile, so that a round wakes one thread and not as many as it has callers.
+The caller who opens a batch leads it: its thread gathers, makes the call, and runs the callbacks of the
+others. Their threads serve other requests meanwhile, so a batch wakes one thread, not one a caller.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 from app.db.errors import DatabaseError, PoolExhausted
-from app.db.gap_estimate import GapEstimate
 
 log = logging.getLogger("rvq.api")
 
@@ -30,19 +29,28 @@ R = TypeVar("R")
 Call = Callable[[list[T]], Sequence[R]]
 
 LONGEST_SECONDS = 0.03
-# Bounds of what is "clearly longer than usual".
-SHORTEST_GAP, LONGEST_GAP = 0.003, 0.01
-# In sub_tasks, or KiB: a call over the first goes alone, a round departs when it has reached the second.
+# Bounds of the wait for one more caller, in seconds.
+SHORTEST_WAIT, LONGEST_WAIT = 0.003, 0.01
+# In sub_tasks, or KiB: a call above the first runs alone, a batch runs once it has reached the second.
 ALONE, FULL = 100, 200
+# Stop waiting after GAPS times the median gap: the burst is over.
+GAPS = 3.5
+# The running median grows by this factor with each gap that is longer, and shrinks with each that is shorter.
+STEP = 1.1
+# Seconds. With a longer median gap a caller mostly waits in vain, so it waits as short as allowed.
+RARE_GAP = 0.007
 
 
 class Coalescer:
-    """Rounds of one process. At most `most_callers` calls wait in here; beyond that PoolExhausted."""
+    """The open batches of one process. Raises PoolExhausted once `most_callers` calls wait in them.
+
+    `wait_bounds` are the shortest and longest wait for one more caller, `longest_seconds` ends any gathering.
+    """
 
     def __init__(
         self,
         most_callers: int,
-        gaps: tuple[float, float] = (SHORTEST_GAP, LONGEST_GAP),
+        wait_bounds: tuple[float, float] = (SHORTEST_WAIT, LONGEST_WAIT),
         longest_seconds: float = LONGEST_SECONDS,
     ) -> None:
         self._most_callers = most_callers
@@ -50,105 +58,107 @@ class Coalescer:
         self._lock = threading.Lock()
         self._callers = 0
         self._open: dict[Hashable, _Batch] = {}
-        self._arrivals: dict[Hashable, GapEstimate] = defaultdict(lambda: GapEstimate(*gaps))
-        # Calls whose last round had more than one caller.
+        self._gaps: dict[Hashable, GapEstimate] = defaultdict(lambda: GapEstimate(*wait_bounds))
+        # Calls whose last batch had more than one caller.
         self._had_company: set[Hashable] = set()
 
-    def submit(self, call: Call[T, R], item: T, *, key: Hashable = None, weight: int = 1) -> Place[R]:
-        """For what `call` makes of `item`, which may be given others' with the same `key` too.
+    def submit(self, call: Call[T, R], item: T, *, key: Hashable = None, weight: int = 1) -> Future[R]:
+        """Return the future of what `call` makes of `item`; others' items with the same `key` may go with it.
 
-        Blocks the caller who leads until the round has landed. When `call` refuses a round, each item is
-        tried alone, so that nobody pays for another's mistake; a DatabaseError is everybody's.
+        Blocks a caller who leads until the batch has run. When `call` refuses a batch, each item is tried
+        alone, so that nobody pays for another's mistake; a DatabaseError is raised for all of them.
         """
         if weight > ALONE:
-            alone = _Batch(call, key, expects_company=False)
-            place = alone.join(item, weight, time.monotonic())
-            alone.land(alone.fly())
-            return place
-        led, place = self._join(call, key, item, weight)
-        if led is not None:
-            self._lead(led)
-        return place
+            batch = _Batch(call, key, expects_company=False)
+            future: Future[R] = batch.join(item, weight, time.monotonic())
+            batch.resolve(batch.run())
+            return future
+        batch, future, leads = self._join(call, key, item, weight)
+        if leads:
+            self._lead(batch)
+        return future
 
-    def _join(self, call: Call[T, R], key: Hashable, item: T, weight: int) -> tuple[_Batch | None, Place[R]]:
-        """The round that this caller has opened, if it has, and the place of its item."""
+    def _join(self, call: Call[T, R], key: Hashable, item: T, weight: int) -> tuple[_Batch, Future[R], bool]:
+        """Return the batch that took the item, its future, and whether this caller opened the batch."""
         with self._lock:
             if self._callers >= self._most_callers:
                 raise PoolExhausted(f"{self._callers} calls are under way or wait")
             expects_company = self._callers > 0 or call in self._had_company
             self._callers += 1
             now = time.monotonic()
-            self._arrivals[call].note(now)
-            opened = None
-            joined = self._open.get((call, key))
-            if joined is None:
-                joined = opened = self._open[call, key] = _Batch(call, key, expects_company)
-            place = joined.join(item, weight, now)
-            if joined.weight >= FULL:
+            self._gaps[call].record(now)
+            batch = self._open.get((call, key))
+            leads = batch is None
+            if batch is None:
+                batch = self._open[call, key] = _Batch(call, key, expects_company)
+            future: Future[R] = batch.join(item, weight, now)
+            if batch.weight >= FULL:
                 del self._open[call, key]
-                joined.full.set()
-            return opened, place
+                batch.full.set()
+            return batch, future, leads
 
-    def _lead(self, led: _Batch) -> None:
-        if led.expects_company:
-            self._gather(led)
+    def _lead(self, batch: _Batch) -> None:
+        if batch.expects_company:
+            self._gather(batch)
         with self._lock:
-            if self._open.get((led.call, led.key)) is led:
-                del self._open[led.call, led.key]
-            if len(led.items) > 1:
-                self._had_company.add(led.call)
+            if self._open.get((batch.call, batch.key)) is batch:
+                del self._open[batch.call, batch.key]
+            if len(batch.items) > 1:
+                self._had_company.add(batch.call)
             else:
-                self._had_company.discard(led.call)
-        outcomes = led.fly()
+                self._had_company.discard(batch.call)
+        outcomes = batch.run()
         with self._lock:
-            self._callers -= len(led.items)
-        led.land(outcomes)
+            self._callers -= len(batch.items)
+        batch.resolve(outcomes)
 
-    def _gather(self, led: _Batch) -> None:
-        latest = led.joined_at + self._longest_seconds
-        arrivals = self._arrivals[led.call]
-        while (rest := min(latest, led.joined_at + arrivals.patience) - time.monotonic()) > 0:
-            if led.full.wait(rest):
+    def _gather(self, batch: _Batch) -> None:
+        latest = batch.joined_at + self._longest_seconds
+        gaps = self._gaps[batch.call]
+        while (rest := min(latest, batch.joined_at + gaps.wait_seconds) - time.monotonic()) > 0:
+            if batch.full.wait(rest):
                 return
 
 
-class Place(Generic[R]):
-    """A caller's place in a round."""
+class Future(Generic[R]):
+    """The result of one caller's item, once its batch has run."""
 
-    __slots__ = ("_number", "_round", "_then")
+    __slots__ = ("_batch", "_callback", "_index")
 
-    def __init__(self, joined: _Batch, number: int) -> None:
-        self._round = joined
-        self._number = number
-        self._then: Callable[[], None] | None = None
+    def __init__(self, batch: _Batch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._callback: Callable[[], None] | None = None
 
     def result(self) -> R:
-        """Waits for the round to land. Raises what the call raised."""
-        self._round.landed.wait()
-        outcome: R = self._round.outcomes[self._number]
+        """Wait for the batch; return the result or raise what the call raised."""
+        self._batch.done.wait()
+        outcome: R = self._batch.outcomes[self._index]
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    def when_landed(self, then: Callable[[], None]) -> None:
-        """Have it called: at once if there is a result already, else by whoever leads."""
-        with self._round.lock:
-            if not self._round.landed.is_set():
-                self._then = then
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Call `callback`: now if there is a result already, else in the thread that leads the batch."""
+        with self._batch.lock:
+            if not self._batch.done.is_set():
+                self._callback = callback
                 return
-        then()
+        callback()
 
-    def go_on(self) -> None:
-        """Raises nothing: others in the round are waiting."""
-        then, self._then = self._then, None
+    def run_callback(self) -> None:
+        """Run the callback, if there is one. Raises nothing: the other callers of the batch are waiting."""
+        callback, self._callback = self._callback, None
         try:
-            if then is not None:
-                then()
+            if callback is not None:
+                callback()
         except Exception:
-            log.exception("what was left to be done after a round failed")
+            log.exception("the callback of a coalesced call failed")
 
 
 class _Batch:
+    """Items of one kind that go into one call. `joined_at`: when the last joined, on the monotonic clock."""
+
     def __init__(
         self, call: Callable[[list[Any]], Sequence[Any]], key: Hashable, expects_company: bool
     ) -> None:
@@ -160,38 +170,60 @@ class _Batch:
         self.weight = 0
         self.full = threading.Event()
         self.lock = threading.Lock()
-        self.landed = threading.Event()
+        self.done = threading.Event()
         self.outcomes: Sequence[Any] = ()
-        self._places: list[Place[Any]] = []
+        self._futures: list[Future[Any]] = []
 
-    def join(self, item: Any, weight: int, now: float) -> Place[Any]:
+    def join(self, item: Any, weight: int, now: float) -> Future[Any]:
         self.joined_at = now
         self.items.append(item)
         self.weight += weight
-        place: Place[Any] = Place(self, len(self._places))
-        self._places.append(place)
-        return place
+        future: Future[Any] = Future(self, len(self._futures))
+        self._futures.append(future)
+        return future
 
-    def fly(self) -> Sequence[Any]:
-        """A result for each item, or the exception that comes instead."""
+    def run(self) -> Sequence[Any]:
+        """Make the call. Return for each item its result, or the exception to raise instead."""
         try:
             return self.call(self.items)
         except DatabaseError as error:
             return [copy.copy(error) for _ in self.items]  # one for each caller: raising changes it
         except Exception as error:
-            return [error] if len(self.items) == 1 else [self._alone(item) for item in self.items]
+            return [error] if len(self.items) == 1 else [self._run_alone(item) for item in self.items]
 
-    def land(self, outcomes: Sequence[Any]) -> None:
-        """Everybody has a result from here on; what was left to be done then is done one after the other."""
+    def resolve(self, outcomes: Sequence[Any]) -> None:
+        """Give every future its outcome, then run the callbacks one after the other."""
         with self.lock:
             self.outcomes = outcomes
-            self.landed.set()
-        places, self._places = self._places, []  # a place knows its round: nothing may lie in a circle
-        for place in places:
-            place.go_on()
+            self.done.set()
+        futures, self._futures = self._futures, []  # a future refers to its batch: no reference cycle stays
+        for future in futures:
+            future.run_callback()
 
-    def _alone(self, item: Any) -> Any:
+    def _run_alone(self, item: Any) -> Any:
         try:
             return self.call([item])[0]
         except Exception as error:
             return error
+
+
+class GapEstimate:
+    """A running median of the gaps between calls of one kind; it tells how long to wait for one more."""
+
+    def __init__(self, shortest_wait: float, longest_wait: float) -> None:
+        self._shortest_wait, self._longest_wait = shortest_wait, longest_wait
+        self._median = RARE_GAP
+        self._latest = float("-inf")
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long to wait after the last call, within the bounds."""
+        if self._median > RARE_GAP:
+            return self._shortest_wait
+        return min(max(GAPS * self._median, self._shortest_wait), self._longest_wait)
+
+    def record(self, now: float) -> None:
+        """Take a call at `now`, by the monotonic clock, into the estimate."""
+        step = STEP if now - self._latest > self._median else 1 / STEP
+        self._median = min(max(self._median * step, self._shortest_wait / GAPS), 2 * RARE_GAP)
+        self._latest = now

@@ -5,21 +5,21 @@ from __future__ import annotations
 from functools import cache
 
 from app.ops.docs_page import render
-from app.ops.scope import Scope
+from app.ops.store import Store
 from app.paths import ROOT
 from app.web.request import Request
-from app.web.response import Response, answer
-from app.web.routes import Route
+from app.web.response import Response
+from app.web.routes import Context, Route
 
 CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def read_openapi(_scope: Scope, _request: Request) -> Response:
-    return answer(document())
+def read_openapi(_context: Context[Store], _request: Request) -> Response:
+    return Response(document())
 
 
-def read_docs(_scope: Scope, _request: Request) -> Response:
-    return answer(
+def read_docs(_context: Context[Store], _request: Request) -> Response:
+    return Response(
         _page(),
         headers=[("Content-Security-Policy", CONTENT_SECURITY_POLICY)],
         media_type="text/html; charset=utf-8",
@@ -32,11 +32,13 @@ def document() -> bytes:
 
 
 @cache
-def _page() -> str:
-    return render(document())
+def _page() -> bytes:
+    return render(document()).encode()
 
 
 ROUTES = (
-    Route("GET", "/openapi.json", read_openapi, "This API as OpenAPI 3.1", answers={200: "application/json"}),
-    Route("GET", "/docs", read_docs, "This API as a page", answers={200: "text/html"}),
+    Route(
+        "GET", "/openapi.json", read_openapi, "This API as OpenAPI 3.1", responses={200: "application/json"}
+    ),
+    Route("GET", "/docs", read_docs, "This API as a page", responses={200: "text/html"}),
 )

@@ -5,48 +5,48 @@ from __future__ import annotations
 import json
 
 from app.db import DatabaseError
-from app.ops.scope import Scope
+from app.ops.store import Store
 from app.web import metrics
 from app.web.problems import NotReady
 from app.web.request import Request
-from app.web.response import Response, answer
-from app.web.routes import Route
+from app.web.response import Response, json_response
+from app.web.routes import Context, Route
 from app.web.schemas import Health
 
 
-def healthz(_scope: Scope, _request: Request) -> Response:
-    return answer('{"status":"ok"}')
+def healthz(_context: Context[Store], _request: Request) -> Response:
+    return json_response(Health("ok"))
 
 
-def readyz(scope: Scope, _request: Request) -> Response:
-    if not scope.store.has_current_schema():
+def readyz(context: Context[Store], _request: Request) -> Response:
+    if not context.store.has_current_schema():
         raise NotReady("the database's schema is not the one of this release")
-    if not scope.store.is_writable():
+    if not context.store.is_writable():
         raise NotReady("the database takes no writes")
-    return answer('{"status":"ready"}')
+    return json_response(Health("ready"))
 
 
-def read_metrics(scope: Scope, _request: Request) -> Response:
+def read_metrics(context: Context[Store], _request: Request) -> Response:
     try:
-        stats = json.loads(scope.store.stats())
+        stats = json.loads(context.store.stats())
     except DatabaseError:
         stats = None  # the processes' own figures matter most when the database is away
-    return answer(metrics.exposition(stats), media_type=metrics.CONTENT_TYPE)
+    return Response(metrics.exposition(stats), media_type=metrics.CONTENT_TYPE)
 
 
 ROUTES = (
-    Route("GET", "/healthz", healthz, "Alive; asks no database", answers={200: Health}),
+    Route("GET", "/healthz", healthz, "Alive; asks no database", responses={200: Health}),
     Route(
         "GET",
         "/readyz",
         readyz,
         "Ready: schema current, database writable",
-        answers={200: Health},
+        responses={200: Health},
         problems=(NotReady,),
     ),
 )
 METRICS_ROUTES = (
     Route(
-        "GET", "/metrics", read_metrics, "Prometheus metrics of all processes", answers={200: "text/plain"}
+        "GET", "/metrics", read_metrics, "Prometheus metrics of all processes", responses={200: "text/plain"}
     ),
 )

@@ -7,25 +7,21 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from app import ids
-from app.partner.scope import Scope
-from app.partner.store import SEPARATOR, Created, NewTask
+from app.partner.store import SEPARATOR, Created, NewTask, Store
 from app.settings import Settings
 from app.web import metrics
-from app.web.deferred import Later
 from app.web.fields import DEFAULT_QUEUE, MAX_SUB_TASKS, MaxAttempts, QueueName
 from app.web.problems import DatabaseAway, Fault, IdempotencyConflict, Invalid, Overloaded
 from app.web.request import Request
-from app.web.response import Response, answer
-from app.web.routes import Route
-from app.web.schemas import Task
-from app.web.strict_json import Document, read_json, refuse_deep
-from app.web.task_views import TaskRow, task_json
+from app.web.response import Deferred, Response, json_response
+from app.web.routes import Context, Route
+from app.web.schemas import Policy, Task, TaskRow
+from app.web.strict_json import Document, read_json
 from app.webhooks.addresses import AddressRefused, Target, check_url
 
 MAX_PAYLOAD = 256 * 1024
@@ -46,7 +42,7 @@ class SubTaskBody(Struct, forbid_unknown_fields=True):
 class CompletionBody(Struct, forbid_unknown_fields=True):
     """When the task ends; `count` (with `at_least`) is how many successes it takes."""
 
-    policy: Literal["all", "fail_fast", "at_least"] = "all"
+    policy: Policy = "all"
     count: Annotated[int, Meta(ge=1, le=MAX_SUB_TASKS)] | UnsetType = UNSET
     deadline_seconds: Annotated[float, Meta(gt=0, le=MAX_DEADLINE_SECONDS)] | UnsetType = UNSET
 
@@ -67,31 +63,33 @@ DECODER = msgspec.json.Decoder(TaskBody)
 ALL = CompletionBody()
 
 
-def create_task(scope: Scope, request: Request) -> Later[Created]:
+def create_task(context: Context[Store], request: Request) -> Deferred[Created]:
     key = _idempotency_key(request)
     body = request.body()
     document = read_json(body, DECODER)
-    new = _new_task(document, scope.settings, key, hashlib.sha256(body).digest() if key else None)
-    return Later(scope.store.create_task(new), partial(_created, scope, new))
+    new = _new_task(document, context.settings, key, hashlib.sha256(body).digest() if key else None)
+    return Deferred(context.store.create_task(new), partial(_created, context, new))
 
 
-def _created(scope: Scope, new: NewTask, created: Created) -> Response:
+def _created(context: Context[Store], new: NewTask, created: Created) -> Response:
     if created.outcome == "conflict":
         raise IdempotencyConflict("this Idempotency-Key was used with another body")
     if created.outcome == "refused":
-        raise Overloaded(scope.store.refusal(), ADMISSION_RETRY_SECONDS)
-    location = ("Location", f"/v1/tasks/{ids.task_id(created.task_id)}")
+        raise Overloaded(context.store.refusal(), ADMISSION_RETRY_SECONDS)
     if created.outcome == "replayed":
-        return _replay(scope, created.task_id, location)
+        return _replay(context, created.task_id)
     metrics.CREATED.inc()
-    return answer(task_json(_as_created(new, created)), 201, [location])
+    task = Task.of(_as_created(new, created))
+    return json_response(task, 201, [("Location", f"/v1/tasks/{task.id}")])
 
 
-def _replay(scope: Scope, task_id: int, location: tuple[str, str]) -> Response:
-    row = scope.store.read_task(task_id)
+def _replay(context: Context[Store], task_id: int) -> Response:
+    row = context.store.read_task(task_id)
     if row is None:
         raise DatabaseAway("everything was reset at this moment")
-    return answer(task_json(row), 200, [location, ("Idempotency-Replayed", "true")])
+    task = Task.of(row)
+    headers = [("Location", f"/v1/tasks/{task.id}"), ("Idempotency-Replayed", "true")]
+    return json_response(task, 200, headers)
 
 
 def _idempotency_key(request: Request) -> str | None:
@@ -107,7 +105,8 @@ def _new_task(
     """Checks what the decoder did not. Raises Invalid with everything that is wrong."""
     body = document.value
     completion = body.completion or ALL
-    metadata = document.text(body.metadata) if body.metadata is not UNSET else "null"
+    metadata = "null" if body.metadata is UNSET else document.text(body.metadata, around=1)
+    payloads = document.join(SEPARATOR, [sub_task.payload for sub_task in body.sub_tasks], around=3)
     faults = [*_payload_faults(body.sub_tasks), *_metadata_faults(metadata)]
     faults += _completion_faults(completion, len(body.sub_tasks))
     target = _target(body.webhook_url, settings, faults)
@@ -115,7 +114,7 @@ def _new_task(
         raise Invalid(*faults)
     return NewTask(
         queue=body.queue,
-        payloads=document.join(SEPARATOR, [sub_task.payload for sub_task in body.sub_tasks]),
+        payloads=payloads,
         max_attempts=[sub_task.max_attempts or body.max_attempts for sub_task in body.sub_tasks],
         metadata=None if metadata == "null" else metadata,
         webhook_url=body.webhook_url,
@@ -131,10 +130,8 @@ def _new_task(
 
 def _payload_faults(sub_tasks: list[SubTaskBody]) -> Iterator[Fault]:
     for index, sub_task in enumerate(sub_tasks):
-        payload = bytes(sub_task.payload)
-        if len(payload) > MAX_PAYLOAD:
+        if len(bytes(sub_task.payload)) > MAX_PAYLOAD:
             yield Fault(f"/sub_tasks/{index}/payload", f"is larger than {MAX_PAYLOAD} bytes")
-        refuse_deep(payload, around=3)
 
 
 def _metadata_faults(metadata: str) -> Iterator[Fault]:
@@ -142,7 +139,6 @@ def _metadata_faults(metadata: str) -> Iterator[Fault]:
         yield Fault("/metadata", "must be an object")
     elif len(metadata.encode()) > MAX_METADATA:
         yield Fault("/metadata", f"is larger than {MAX_METADATA} bytes")
-    refuse_deep(metadata.encode(), around=1)
 
 
 def _completion_faults(completion: CompletionBody, sub_tasks: int) -> Iterator[Fault]:
@@ -199,7 +195,7 @@ ROUTES = (
         "/v1/tasks",
         create_task,
         "Create a task",
-        answers={201: Task, 200: Task},
+        responses={201: Task, 200: Task},
         body=TaskBody,
         headers=("Idempotency-Key",),
         problems=(IdempotencyConflict, Overloaded),

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from app import ids
-from app.partner.scope import Scope
+from app.partner.schemas import EventPage
+from app.partner.store import Store
 from app.web import cursors
 from app.web.request import Request
 from app.web.response import Response, page
-from app.web.routes import Route
-from app.web.schemas import EventPage
+from app.web.routes import CURSOR, LIMIT, Context, Route
+from app.web.schemas import raw
 
 
-def list_events(scope: Scope, request: Request) -> Response:
+def list_events(context: Context[Store], request: Request) -> Response:
     limit = request.limit()
     xid, number = request.cursor("e", places=2) or (0, 0)
-    rows = scope.store.list_events((xid, number), limit)
+    rows = context.store.list_events((xid, number), limit)
     next_cursor = cursors.write("e", rows[-1][0], rows[-1][1]) if rows else None
-    return page((_event_json(number, body) for _, number, body in rows), next_cursor)
+    return page([_event(number, body) for _, number, body in rows], next_cursor)
 
 
-def _event_json(number: int, body: str) -> str:
-    """The webhook's body with the webhook-id in front."""
-    return f'{{"id":"{ids.event_id(number)}",{body[1:]}'
+def _event(number: int, body: str) -> Any:
+    """Return the webhook's body, as it was signed, with the webhook-id in front."""
+    return raw(f'{{"id":"{ids.event_id(number)}",{body[1:]}')
 
 
 ROUTES = (
@@ -30,8 +33,8 @@ ROUTES = (
         "/v1/events",
         list_events,
         "Every event so far, in the order of commit",
-        answers={200: EventPage},
-        query=("limit", "cursor"),
+        responses={200: EventPage},
+        query=(LIMIT, CURSOR),
         detail="Nothing ever appears behind a cursor that was handed out. `next_cursor` is null only when "
         "there is nothing after the cursor yet: keep yours and ask again later.",
     ),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from app.partner.scope import Scope
+from app.partner.schemas import Stats
+from app.partner.store import Store
 from app.web.request import Request
-from app.web.response import Response, answer
-from app.web.routes import Route
-from app.web.schemas import Stats
+from app.web.response import Response, json_response
+from app.web.routes import Context, Route
+from app.web.schemas import raw
 
 
-def read_stats(scope: Scope, _request: Request) -> Response:
-    return answer(scope.store.stats())
+def read_stats(context: Context[Store], _request: Request) -> Response:
+    return json_response(raw(context.store.stats()))
 
 
 ROUTES = (
@@ -19,6 +20,6 @@ ROUTES = (
         "/v1/stats",
         read_stats,
         "Tasks, sub_tasks and deliveries counted by status, exactly",
-        answers={200: Stats},
+        responses={200: Stats},
     ),
 )

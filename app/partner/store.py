@@ -10,14 +10,16 @@ from typing import NamedTuple
 from psycopg2.errors import CheckViolation
 
 from app.db import Pool
-from app.db.coalescing import Coalescer, Place
+from app.db.coalescing import Coalescer, Future
 from app.ids import HIGHEST
 from app.web import metrics
-from app.web.task_views import TaskRow
+from app.web.schemas import DeliveryStatus, Policy, SubTaskStatus, TaskRow
+from app.webhooks.outcomes import Outcome
 
 # No JSON has this byte: it stands between payloads, which is cheaper to parse than an array.
 SEPARATOR = b"\x1e"
 
+_CREATES = metrics.BatchCounter("create")
 _CREATE = (
     "SELECT * FROM rvq.create_tasks(%s::text[], %s::integer[], string_to_array(%s, E'\\x1e'), %s::integer[],"
     " %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::text[], %s::integer[], %s::float8[],"
@@ -45,7 +47,7 @@ class NewTask:
     webhook_url: str | None
     webhook_host: str | None
     not_before: datetime | None
-    policy: str
+    policy: Policy
     required: int | None
     deadline_seconds: float | None
     idempotency_key: str | None
@@ -63,7 +65,7 @@ class Created(NamedTuple):
 
 class SubTaskRow(NamedTuple):
     id: int
-    status: str
+    status: SubTaskStatus
     attempt: int
     max_attempts: int
     payload: str
@@ -78,7 +80,7 @@ class DeliveryRow(NamedTuple):
     """A delivery with one of its attempts, or with none (`attempt` is None)."""
 
     delivery_id: int
-    status: str
+    status: DeliveryStatus
     url: str
     event_status: str
     created_at: datetime
@@ -86,7 +88,7 @@ class DeliveryRow(NamedTuple):
     attempt: int | None
     started_at: datetime
     ended_at: datetime
-    outcome: str
+    outcome: Outcome
     status_code: int | None
     detail: str | None
     answer: bytes | None
@@ -97,12 +99,13 @@ class Store:
         self._pool = pool
         self._merger = coalescer
 
-    def create_task(self, new: NewTask) -> Place[Created]:
+    def create_task(self, new: NewTask) -> Future[Created]:
         weight = max(len(new.max_attempts), len(new.payloads) // 1024)
         return self._merger.submit(self._create_tasks, new, weight=weight)
 
     def _create_tasks(self, tasks: Sequence[NewTask]) -> list[Created]:
-        metrics.count_round("create", len(tasks))
+        _CREATES.batches.inc()
+        _CREATES.calls.inc(len(tasks))
         params = _create_params(tasks)
         try:
             rows = self._pool.rows(_CREATE, params)

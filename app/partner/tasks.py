@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from app import ids
-from app.partner.scope import Scope
+from app.partner.schemas import TaskPage
+from app.partner.store import Store
 from app.web import cursors
-from app.web.fields import TASK_STATUSES
 from app.web.problems import NotFound, StateConflict
 from app.web.request import Request
-from app.web.response import Response, answer, page
-from app.web.routes import Route
-from app.web.schemas import Task, TaskPage
-from app.web.task_views import TaskRow, task_json
+from app.web.response import Response, json_response, page
+from app.web.routes import CURSOR, LIMIT, Context, Route, status_of
+from app.web.schemas import TASK_STATUSES, Task, TaskRow
 
 
 def known_task_id(text: str) -> int:
@@ -26,29 +25,31 @@ def unknown_task() -> NotFound:
     return NotFound("there is no such task")
 
 
-def read_task(scope: Scope, _request: Request, task_id: str) -> Response:
-    return answer(task_json(_find(scope, known_task_id(task_id))))
+def read_task(context: Context[Store], _request: Request, task_id: str) -> Response:
+    return json_response(Task.of(_find(context, known_task_id(task_id))))
 
 
-def list_tasks(scope: Scope, request: Request) -> Response:
+def list_tasks(context: Context[Store], request: Request) -> Response:
     status, limit = request.choice("status", TASK_STATUSES), request.limit()
     (before,) = request.cursor("t") or (None,)
-    rows = scope.store.list_tasks(status, limit, before)
-    return page(map(task_json, rows), cursors.write("t", rows[-1].id) if len(rows) == limit else None)
+    rows = context.store.list_tasks(status, limit, before)
+    return page(
+        [Task.of(row) for row in rows], cursors.write("t", rows[-1].id) if len(rows) == limit else None
+    )
 
 
-def cancel_task(scope: Scope, _request: Request, task_id: str) -> Response:
+def cancel_task(context: Context[Store], _request: Request, task_id: str) -> Response:
     number = known_task_id(task_id)
-    outcome = scope.store.cancel_task(number)
+    outcome = context.store.cancel_task(number)
     if outcome == "unknown":
         raise unknown_task()
     if outcome == "finished":
         raise StateConflict("the task has ended already")
-    return answer(task_json(_find(scope, number)))
+    return json_response(Task.of(_find(context, number)))
 
 
-def _find(scope: Scope, task_id: int) -> TaskRow:
-    row = scope.store.read_task(task_id)
+def _find(context: Context[Store], task_id: int) -> TaskRow:
+    row = context.store.read_task(task_id)
     if row is None:
         raise unknown_task()
     return row
@@ -60,16 +61,18 @@ ROUTES = (
         "/v1/tasks",
         list_tasks,
         "List tasks, newest first",
-        answers={200: TaskPage},
-        query=("status", "limit", "cursor"),
+        responses={200: TaskPage},
+        query=(status_of(TASK_STATUSES), LIMIT, CURSOR),
     ),
-    Route("GET", "/v1/tasks/<task_id>", read_task, "Read a task", answers={200: Task}, problems=(NotFound,)),
+    Route(
+        "GET", "/v1/tasks/<task_id>", read_task, "Read a task", responses={200: Task}, problems=(NotFound,)
+    ),
     Route(
         "POST",
         "/v1/tasks/<task_id>/cancel",
         cancel_task,
         "Cancel a task",
-        answers={200: Task},
+        responses={200: Task},
         problems=(NotFound, StateConflict),
         detail="What is not finished becomes `cancelled`; workers learn it at their next heartbeat.",
     ),

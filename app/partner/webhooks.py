@@ -9,12 +9,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from msgspec import Struct
 
 from app import ids
-from app.partner.scope import Scope
+from app.partner.schemas import Verdict, WebhookKey, WebhookKeys
+from app.partner.store import Store
 from app.settings import Settings
 from app.web.request import Request
-from app.web.response import Response, answer
-from app.web.routes import Route
-from app.web.schemas import Verdict, WebhookKeys
+from app.web.response import Response, json_response
+from app.web.routes import Context, Route
 from app.webhooks import signatures
 
 
@@ -28,26 +28,26 @@ class VerifyBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(VerifyBody)
 
 
-def verify_webhook(scope: Scope, request: Request) -> Response:
+def verify_webhook(context: Context[Store], request: Request) -> Response:
     given = request.json(DECODER).value
     event_id = next((v for name, v in given.headers.items() if name.lower() == signatures.ID), "").strip()
     number = ids.parse_event_id(event_id)
-    sent = None if number is None else scope.store.read_event(number)
+    sent = None if number is None else context.store.read_event(number)
     verdict = signatures.verify(
         given.headers,
         given.body.encode(),
-        scope.settings.webhook_secrets,
-        _public_key(scope.settings),
+        context.settings.webhook_secrets,
+        _public_key(context.settings),
         time.time(),
         sent_body=None if sent is None else sent.encode(),
     )
-    return answer(msgspec.json.encode(verdict))
+    return json_response(verdict)
 
 
-def list_webhook_keys(scope: Scope, _request: Request) -> Response:
-    key = _public_key(scope.settings)
-    keys = [{"scheme": "v1a", "public_key": signatures.public_key_text(key)}] if key else []
-    return answer(msgspec.json.encode({"keys": keys}))
+def list_webhook_keys(context: Context[Store], _request: Request) -> Response:
+    key = _public_key(context.settings)
+    keys = [WebhookKey("v1a", signatures.public_key_text(key))] if key else []
+    return json_response(WebhookKeys(keys))
 
 
 def _public_key(settings: Settings) -> Ed25519PublicKey | None:
@@ -61,7 +61,7 @@ ROUTES = (
         "/v1/webhooks/verify",
         verify_webhook,
         "Check a webhook that you received: does its signature hold, and if not, why",
-        answers={200: Verdict},
+        responses={200: Verdict},
         body=VerifyBody,
     ),
     Route(
@@ -69,6 +69,6 @@ ROUTES = (
         "/v1/webhooks/keys",
         list_webhook_keys,
         "The public keys of v1a signatures",
-        answers={200: WebhookKeys},
+        responses={200: WebhookKeys},
     ),
 )

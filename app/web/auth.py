@@ -12,13 +12,13 @@ class BearerGuard:
     """Lets in the bearer of any token of one audience. Without a token that audience's API is off."""
 
     def __init__(self, audience: str, tokens: Sequence[str]) -> None:
-        self.audience = audience
+        self._audience = audience
         self._tokens = [token.encode() for token in tokens]
 
     def require_enabled(self) -> None:
         """Raises ApiDisabled."""
         if not self._tokens:
-            raise ApiDisabled(f"the {self.audience} API is switched off: its token is not configured")
+            raise ApiDisabled(f"the {self._audience} API is switched off: its token is not configured")
 
     def require_token(self, authorization: str | None) -> None:
         """Raises ApiDisabled or Unauthorized. Takes the same time whichever token it is, or none."""
@@ -29,4 +29,4 @@ class BearerGuard:
         given = text.strip(" ").encode("utf-8", "replace")
         matches = [hmac.compare_digest(given, token) for token in self._tokens]
         if scheme.lower() != "bearer" or not any(matches):
-            raise Unauthorized(f"this is not a token of the {self.audience} API")
+            raise Unauthorized(f"this is not a token of the {self._audience} API")

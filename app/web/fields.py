@@ -25,7 +25,3 @@ WorkerId = Annotated[
 Limit = Annotated[int, Meta(ge=1, le=MAX_BATCH)]
 LeaseSeconds = Annotated[int, Meta(ge=1, le=3600)]
 MaxAttempts = Annotated[int, Meta(ge=1, le=100)]
-
-TASK_STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
-SUB_TASK_STATUSES = ("scheduled", "queued", "claimed", "succeeded", "failed", "cancelled")
-DELIVERY_STATUSES = ("pending", "delivered", "dead")

@@ -17,7 +17,6 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-UNROUTED = "none"
 
 REGISTRY = CollectorRegistry()
 REQUEST_SECONDS = Histogram(
@@ -31,10 +30,10 @@ PROBLEMS = Counter("rvq_http_problems", "Requests answered with a problem.", ("c
 OUTCOMES = Counter(
     "rvq_worker_outcomes", "Items of worker batches by their outcome.", ("call", "outcome"), registry=REGISTRY
 )
-ROUNDS = Counter(
+BATCHES = Counter(
     "rvq_rounds", "Statements that served calls which came close together.", ("call",), registry=REGISTRY
 )
-ROUND_CALLS = Counter(
+BATCHED_CALLS = Counter(
     "rvq_round_calls",
     "Calls that such statements served; divided by them: how many shared one.",
     ("call",),
@@ -44,9 +43,18 @@ CLAIMED = Counter("rvq_claimed_sub_tasks", "Sub_tasks handed out to workers.", r
 CREATED = Counter("rvq_created_tasks", "Tasks created.", registry=REGISTRY)
 
 
-def observe_request(route: str, method: str, status: int, seconds: float) -> None:
-    """`route` is a path template or UNROUTED."""
-    _request_child(route, method, status // 100).observe(seconds)
+class RequestTimer(dict[int, Histogram]):
+    """The histograms of one route by the hundreds of the status (2 for 2xx), each made when first needed."""
+
+    def __init__(self, route: str, method: str) -> None:
+        self._route, self._method = route, method
+
+    def __missing__(self, status_class: int) -> Histogram:
+        child = self[status_class] = REQUEST_SECONDS.labels(self._route, self._method, f"{status_class}xx")
+        return child
+
+
+UNROUTED = RequestTimer("none", "none")
 
 
 def count_problem(code: str) -> None:
@@ -62,11 +70,12 @@ def count_outcomes(call: str, outcomes: Iterable[str]) -> None:
         _outcome_child(call, outcome).inc(count)
 
 
-def count_round(call: str, calls: int) -> None:
-    """`call`: claim, complete or create."""
-    rounds, served = _round_children(call)
-    rounds.inc()
-    served.inc(calls)
+class BatchCounter:
+    """Counts the statements that served coalesced calls; `call` is claim, complete or create."""
+
+    def __init__(self, call: str) -> None:
+        self.batches = BATCHES.labels(call)
+        self.calls = BATCHED_CALLS.labels(call)
 
 
 def exposition(stats: Mapping[str, object] | None) -> bytes:
@@ -108,18 +117,8 @@ def _by_status(group: str, values: Mapping[str, float]) -> Metric:
 
 
 @cache
-def _request_child(route: str, method: str, status_class: int) -> Histogram:
-    return REQUEST_SECONDS.labels(route, method, f"{status_class}xx")
-
-
-@cache
 def _problem_child(code: str) -> Counter:
     return PROBLEMS.labels(code)
-
-
-@cache
-def _round_children(call: str) -> tuple[Counter, Counter]:
-    return ROUNDS.labels(call), ROUND_CALLS.labels(call)
 
 
 @cache

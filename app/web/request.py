@@ -1,4 +1,4 @@
-"""What a request brings: its id, its body within the limits, its query. Over the WSGI environment, lazily."""
+"""A request as handlers see it: its id, its body within the limits, its query."""
 
 from __future__ import annotations
 
@@ -20,27 +20,24 @@ Environ = dict[str, Any]
 
 MAX_BODY = 16 * 1024 * 1024
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
-REQUEST_ID = "rvq.request_id"
 _SANE_ID = re.compile(r"[A-Za-z0-9._:=+/-]{1,128}", re.ASCII)
 _LIMIT = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
-def request_id(environ: Environ) -> str:
-    """The caller's X-Request-Id when it sent a sane one, else one of ours; the same for the whole request."""
-    known: str | None = environ.get(REQUEST_ID)
-    if known is None:
-        given = environ.get("HTTP_X_REQUEST_ID", "")
-        known = environ[REQUEST_ID] = given if _SANE_ID.fullmatch(given) else secrets.token_hex(12)
-    return known
-
-
 class Request:
-    """One request. Everything here raises the Problem that the caller is to be answered with."""
+    """One request. Its methods raise the Problem that the caller is to be answered with.
 
-    __slots__ = ("_query", "environ")
+    `id`: the caller's X-Request-Id when it sent a sane one, else one of ours.
+    """
+
+    __slots__ = ("_query", "environ", "id", "method", "path")
 
     def __init__(self, environ: Environ) -> None:
         self.environ = environ
+        self.method: str = environ["REQUEST_METHOD"]
+        self.path: str = environ["PATH_INFO"]
+        given = environ.get("HTTP_X_REQUEST_ID", "")
+        self.id: str = given if _SANE_ID.fullmatch(given) else secrets.token_hex(12)
         self._query: dict[str, list[str]] | None = None
 
     def body(self) -> bytes:

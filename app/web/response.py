@@ -1,43 +1,57 @@
-"""Answers: JSON put together as text, so that the sender's own bytes go out as they came in."""
+"""Responses: JSON encoded from the schemas, with the senders' own bytes in it as they came."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from app.db.coalescing import Future
+
+T = TypeVar("T")
+
 JSON = "application/json"
 STATUS_LINES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+_encode = msgspec.json.Encoder().encode
 
 
 class Response:
-    """Status, headers and body, as they go out; Werkzeug's response would work them over once more."""
+    """A status, headers and a body, as they are sent; Werkzeug's response would process them once more."""
 
     __slots__ = ("body", "headers", "status")
 
-    def __init__(self, body: bytes, status: int, headers: list[tuple[str, str]]) -> None:
+    def __init__(
+        self,
+        body: bytes,
+        status: int = 200,
+        headers: Iterable[tuple[str, str]] = (),
+        media_type: str = JSON,
+    ) -> None:
         self.body = body
         self.status = status
-        self.headers = headers
+        content = [("Content-Type", media_type), ("Content-Length", str(len(body)))]
+        self.headers = [*headers] if status == HTTPStatus.NO_CONTENT else [*content, *headers]
 
 
-def answer(
-    body: str | bytes, status: int = 200, headers: Iterable[tuple[str, str]] = (), media_type: str = JSON
-) -> Response:
-    data = body.encode() if isinstance(body, str) else body
-    if status == HTTPStatus.NO_CONTENT:
-        return Response(b"", status, [*headers])
-    fields = [("Content-Type", media_type), ("Content-Length", str(len(data))), *headers]
-    return Response(data, status, fields)
+@dataclass(frozen=True, slots=True)
+class Deferred(Generic[T]):
+    """A response that comes later: the database call that is under way, and what makes its result a response.
+
+    The thread that read the request moves on; the thread that ends the call sends the response.
+    """
+
+    future: Future[T]
+    render: Callable[[T], Response]
 
 
-def quoted(text: str | None) -> str:
-    """A text of ours as JSON, or null."""
-    return "null" if text is None else msgspec.json.encode(text).decode()
+def json_response(content: object, status: int = 200, headers: Iterable[tuple[str, str]] = ()) -> Response:
+    """Return `content`, a schema or anything else msgspec encodes, as JSON; `msgspec.Raw` stays as it is."""
+    return Response(_encode(content), status, headers)
 
 
-def page(items: Iterable[str], next_cursor: str | None) -> Response:
-    """One page of a listing."""
-    cursor = "null" if next_cursor is None else f'"{next_cursor}"'
-    return answer(f'{{"items":[{",".join(items)}],"next_cursor":{cursor}}}')
+def page(items: list[Any], next_cursor: str | None) -> Response:
+    """Return one page of a listing."""
+    return json_response({"items": items, "next_cursor": next_cursor})

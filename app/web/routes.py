@@ -1,33 +1,63 @@
-"""A route: what is called, who may call it, and what OpenAPI says of it."""
+"""A route: what is called, what its handler is given, and what OpenAPI says of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from app.web.deferred import Later
+from app.settings import Settings
 from app.web.problems import Problem
-from app.web.response import Response
+from app.web.request import DEFAULT_LIMIT, MAX_LIMIT
+from app.web.response import Deferred, Response
 
-# Called with the audience's scope, the Request request, and the path's parameters by name.
-Handler = Callable[..., Response | Later[Any]]
+S = TypeVar("S")
+
+# Called with the audience's Context, the Request, and the path's parameters by name.
+Handler = Callable[..., Response | Deferred[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Context(Generic[S]):
+    """What the handlers of one audience are given: its store, and the settings."""
+
+    store: S
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query parameter; `schema` is its JSON schema."""
+
+    name: str
+    schema: Mapping[str, object]
+
+
+TEXT: Mapping[str, object] = {"type": "string"}
+LIMIT = Parameter("limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT})
+CURSOR = Parameter("cursor", TEXT)
+
+
+def status_of(statuses: Iterable[str]) -> Parameter:
+    """Return the parameter `status` with these choices."""
+    return Parameter("status", {"type": "string", "enum": list(statuses)})
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`body`: the struct a request is decoded into. `answers`: the shape by status; a str is a media type.
+    """One operation. `body`: the struct that a request is decoded into.
 
-    `problems`: what can go wrong here beyond what can go wrong everywhere.
+    `responses`: the schema by status; a str is a media type. `problems`: what can go wrong here beyond what
+    can go wrong everywhere.
     """
 
     method: str
     path: str
     handler: Handler
     summary: str
-    answers: Mapping[int, Any]
+    responses: Mapping[int, Any]
     body: Any = None
-    query: tuple[str, ...] = ()
+    query: tuple[Parameter, ...] = ()
     headers: tuple[str, ...] = ()
     problems: tuple[type[Problem], ...] = ()
     detail: str = field(default="")

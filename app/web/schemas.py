@@ -1,26 +1,59 @@
-"""What answers look like, for OpenAPI and for tests. Answers themselves are put together as text.
+"""The JSON that more than one audience is answered with: encoded into responses, and documented by OpenAPI.
 
-`Any` stands for JSON that is handed on byte for byte.
+A schema's members go out in their order. Times are texts made by `moment`; JSON that is handed on byte for
+byte is typed `Json` or `JsonObject`, and is a `msgspec.Raw` when it goes out.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from app import ids
+from app.webhooks.outcomes import Outcome
 
 TaskStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 SubTaskStatus = Literal["scheduled", "queued", "claimed", "succeeded", "failed", "cancelled"]
 DeliveryStatus = Literal["pending", "delivered", "dead"]
+Policy = Literal["all", "fail_fast", "at_least"]
 EventType = Literal["task.succeeded", "task.failed", "task.cancelled"]
+TASK_STATUSES: tuple[str, ...] = get_args(TaskStatus)
+SUB_TASK_STATUSES: tuple[str, ...] = get_args(SubTaskStatus)
+DELIVERY_STATUSES: tuple[str, ...] = get_args(DeliveryStatus)
+
+# RFC 3339 in UTC with microseconds, such as `2026-01-31T12:00:00.000001Z`.
+Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+Json = Any
+JsonObject = Annotated[Any, Meta(extra_json_schema={"type": ["object", "null"]})]
+_NULL = Raw("null")
 
 
-class Shape(Struct, forbid_unknown_fields=True):
+def moment(time: datetime) -> str:
+    """Return a time as a `Moment`; the fraction always has six digits."""
+    return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def moment_or_null(time: datetime | None) -> str | None:
+    return None if time is None else moment(time)
+
+
+def raw(text: str | None) -> Any:
+    """Return stored JSON, to be sent byte for byte; null for None."""
+    return _NULL if text is None else Raw(text)
+
+
+def whole(value: float) -> float:
+    """Return 60.0 as 60, so that a whole number comes back as one."""
+    return int(value) if value.is_integer() else value
+
+
+class Schema(Struct, forbid_unknown_fields=True):
     """An object with exactly these members."""
 
 
-class SubTaskCounts(Shape):
+class SubTaskCounts(Schema):
     scheduled: int
     queued: int
     claimed: int
@@ -29,123 +62,134 @@ class SubTaskCounts(Shape):
     cancelled: int
 
 
-class Counts(SubTaskCounts, kw_only=True):
+class Counts(Schema):
     total: int
-
-
-class Completion(Shape):
-    policy: Literal["all", "fail_fast", "at_least"]
-    count: int | UnsetType = UNSET
-    deadline_seconds: float | UnsetType = UNSET
-
-
-class Task(Shape):
-    id: str
-    status: TaskStatus
-    queue: str
-    metadata: dict[str, Any] | None
-    webhook_url: str | None
-    completion: Completion
-    created_at: datetime
-    finished_at: datetime | None
-    counts: Counts
-
-
-class TaskPage(Shape):
-    items: list[Task]
-    next_cursor: str | None
-
-
-class SubTask(Shape):
-    id: str
-    task_id: str
-    index: int
-    status: SubTaskStatus
-    attempt: int
-    max_attempts: int
-    payload: Any
-    result: Any
-    error: Any
-    queued_at: datetime
-    finished_at: datetime | None
-    worker_id: str | None
-
-
-class SubTaskPage(Shape):
-    items: list[SubTask]
-    next_cursor: str | None
-
-
-class EventData(Shape):
-    task_id: str
-    status: Literal["succeeded", "failed", "cancelled"]
-    counts: Counts
-    metadata: dict[str, Any] | None
-    created_at: datetime
-    finished_at: datetime
-
-
-class Event(Shape):
-    id: str
-    type: EventType
-    timestamp: datetime
-    data: EventData
-
-
-class EventPage(Shape):
-    items: list[Event]
-    next_cursor: str | None
-
-
-class Verdict(Shape):
-    valid: bool
-    reason: str
-    detail: str
-    scheme: Literal["v1", "v1a"] | None
-    key: int | None
-
-
-class WebhookKey(Shape):
-    scheme: Literal["v1a"]
-    public_key: str
-
-
-class WebhookKeys(Shape):
-    keys: list[WebhookKey]
-
-
-class TaskTotals(Shape):
+    scheduled: int
     queued: int
-    running: int
+    claimed: int
     succeeded: int
     failed: int
     cancelled: int
 
 
-class DeliveryTotals(Shape):
-    pending: int
-    delivered: int
-    dead: int
+class Completion(Schema):
+    policy: Policy
+    count: int | UnsetType = UNSET
+    deadline_seconds: float | UnsetType = UNSET
 
 
-class Stats(Shape):
-    tasks: TaskTotals
-    sub_tasks: SubTaskCounts
-    queues: dict[str, SubTaskCounts]
-    oldest_queued_seconds: float | None
-    deliveries: DeliveryTotals
+class TaskRow(NamedTuple):
+    """A row of rvq.task_view, in its order."""
+
+    id: int
+    status: TaskStatus
+    queue: str
+    metadata: str | None
+    webhook_url: str | None
+    policy: Policy
+    required: int | None
+    deadline_seconds: float | None
+    created_at: datetime
+    finished_at: datetime | None
+    total: int
+    scheduled: int
+    queued: int
+    claimed: int
+    succeeded: int
+    failed: int
+    cancelled: int
 
 
-class Health(Shape):
+class Task(Schema):
+    id: str
+    status: TaskStatus
+    queue: str
+    metadata: JsonObject
+    webhook_url: str | None
+    completion: Completion
+    created_at: Moment
+    finished_at: Moment | None
+    counts: Counts
+
+    @classmethod
+    def of(cls, row: TaskRow) -> Task:
+        deadline = UNSET if row.deadline_seconds is None else whole(row.deadline_seconds)
+        return cls(
+            id=ids.task_id(row.id),
+            status=row.status,
+            queue=row.queue,
+            metadata=raw(row.metadata),
+            webhook_url=row.webhook_url,
+            completion=Completion(row.policy, row.required or UNSET, deadline),
+            created_at=moment(row.created_at),
+            finished_at=moment_or_null(row.finished_at),
+            counts=Counts(*row[10:]),
+        )
+
+
+class AttemptPhases(Struct):
+    """Milliseconds. A phase that was not reached, or not needed on a kept connection, is left out."""
+
+    total: float
+    dns: float | UnsetType = UNSET
+    connect: float | UnsetType = UNSET
+    tls: float | UnsetType = UNSET
+    send: float | UnsetType = UNSET
+    first_byte: float | UnsetType = UNSET
+
+
+class AttemptDetail(Struct):
+    """What explains an attempt; what does not apply is left out.
+
+    `address` was connected to, of `addresses_refused` each says why it may not be. `reused`: over a kept
+    connection. `answer_cut`: why `answer` is not all of it. `reason`: why the delivery is dead, or
+    `dispatcher_lost`: the process that made the attempt is gone, and whether it was sent is not known.
+    """
+
+    summary: str | UnsetType = UNSET
+    phases_ms: AttemptPhases | UnsetType = UNSET
+    address: str | UnsetType = UNSET
+    addresses_refused: list[str] | UnsetType = UNSET
+    tls_version: str | UnsetType = UNSET
+    reused: bool | UnsetType = UNSET
+    retry_after_seconds: float | UnsetType = UNSET
+    answer_cut: Literal["size", "deadline", "peer", "framing"] | UnsetType = UNSET
+    reason: Literal["gone", "not_allowed", "attempts_used_up", "dispatcher_lost"] | UnsetType = UNSET
+
+
+class DeliveryAttempt(Schema):
+    """One POST. `answer`: the first 8 KiB of what came back, as text; what is not UTF-8 is replaced.
+
+    `outcome`: `delivered` (2xx), `gone` (410), `http_error` (any other status, redirects too), `timeout`
+    (before it was sent whole), `unknown` (sent, but no whole answer: it may have been acted upon),
+    `dns_error`, `refused` (nobody listens), `connect_error`, `tls_error`, `protocol_error` (the answer is not
+    HTTP/1), `blocked` (the name leads to an address that may not be dialled), `not_allowed` (the URL is not
+    on the list), or `internal_error` (ours).
+    """
+
+    attempt: int
+    started_at: Moment
+    ended_at: Moment
+    outcome: Outcome
+    status_code: int | None
+    detail: AttemptDetail | None
+    answer: str | None
+
+
+class Health(Schema):
     status: Literal["ok", "ready"]
 
 
-class FieldFault(Shape):
+class Redelivered(Schema):
+    redelivered: int
+
+
+class FieldFault(Schema):
     pointer: str
     detail: str
 
 
-class ProblemDocument(Shape):
+class ProblemDocument(Schema):
     """RFC 9457; `code` says which problem it is, `errors` (with 422) which field is at fault."""
 
     type: str

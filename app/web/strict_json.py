@@ -1,8 +1,7 @@
 """Reads JSON bodies without decoding what is only passed on.
 
 msgspec checks the grammar of what it skips (`msgspec.Raw`), NaN and control characters included. Added here:
-UTF-8, a limit of nesting, and lone surrogates such as "\\ud800", which are legal JSON and so are carried,
-but which msgspec refuses. Those are hidden from it behind a character that the body does not have.
+UTF-8, a limit of nesting, and lone surrogates, which msgspec refuses (see surrogates.py).
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from app.web.problems import Fault, Invalid, MalformedBody
+from app.web.surrogates import hide, restore
 
 T = TypeVar("T")
 
@@ -22,13 +22,6 @@ MAX_DEPTH = 64
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-# A pair, a lone half, or any other escape: scanned one after the other, so `\\\\ud800` is not mistaken.
-_ESCAPE = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
-)
-# C1 controls: two bytes like the `\\u` they stand for, and no text field of ours takes them.
-_MARKS = tuple(chr(code).encode() for code in range(0x80, 0xA0))
 _ANY = msgspec.json.Decoder(msgspec.Raw)
 _WHERE = " - at `$"
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
@@ -37,19 +30,23 @@ _NAMED = re.compile(r"^Object (?:contains unknown|missing required) field `(.*)`
 
 @dataclass(frozen=True, slots=True)
 class Document(Generic[T]):
-    """A decoded body; `text` and `join` give the bytes of its raw values back as the sender wrote them."""
+    """A decoded body. `text` and `join` return the bytes of its raw values as the sender wrote them.
+
+    Given `around`, both raise MalformedBody for a value that, so many levels inside the body, nests too deep.
+    """
 
     value: T
     mark: bytes = b""
 
-    def text(self, raw: msgspec.Raw) -> str:
-        return self._restored(bytes(raw))
+    def text(self, raw: msgspec.Raw, around: int | None = None) -> str:
+        return self.join(b"", [raw], around)
 
-    def join(self, separator: bytes, raws: list[msgspec.Raw]) -> str:
-        return self._restored(separator.join(raws))
-
-    def _restored(self, value: bytes) -> str:
-        return (value.replace(self.mark, b"\\u") if self.mark else value).decode()
+    def join(self, separator: bytes, raws: list[msgspec.Raw], around: int | None = None) -> str:
+        if around is not None:
+            for raw in raws:
+                refuse_deep(raw, around)
+        joined = separator.join(raws)
+        return (restore(joined, self.mark) if self.mark else joined).decode()
 
 
 def read_json(body: bytes, decoder: msgspec.json.Decoder[T]) -> Document[T]:
@@ -61,7 +58,7 @@ def read_json(body: bytes, decoder: msgspec.json.Decoder[T]) -> Document[T]:
         fault = fault_of(str(error))
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         raise _malformed(error) from None
-    # msgspec says so before it has read all: what is not JSON at all is not merely invalid.
+    # msgspec stops at the first fault: the rest may be no JSON at all, which is another problem.
     _check(body)
     raise Invalid(fault)
 
@@ -102,8 +99,11 @@ def _decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> Document[T]:
     except msgspec.DecodeError:
         if b"\\u" not in body:
             raise
-    mark = _unused_mark(body)
-    return Document(decoder.decode(_hide_lone_surrogates(body, mark)), mark)
+    try:
+        hidden, mark = hide(body)
+    except ValueError as error:
+        raise MalformedBody(str(error)) from None
+    return Document(decoder.decode(hidden), mark)
 
 
 def _check(body: bytes) -> None:
@@ -121,17 +121,3 @@ def _malformed(error: Exception) -> MalformedBody:
     if isinstance(error, UnicodeDecodeError):
         return MalformedBody(f"the body is not UTF-8 from byte {error.start} on")
     return MalformedBody(str(error))
-
-
-def _unused_mark(body: bytes) -> bytes:
-    for mark in _MARKS:
-        if mark not in body:
-            return mark
-    raise MalformedBody("lone surrogates beside every C1 control character")
-
-
-def _hide_lone_surrogates(body: bytes, mark: bytes) -> bytes:
-    def hide(match: re.Match[bytes]) -> bytes:
-        return mark + match[1][1:] if match[1] else match[0]
-
-    return _ESCAPE.sub(hide, body)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
+from msgspec import Struct
+
 from app.web import metrics
-from app.web.response import Response, answer, quoted
+from app.web.response import Response, json_response
 
 T = TypeVar("T")
 
@@ -40,16 +42,17 @@ class Batch(Generic[T]):
         return self.outcomes(call(self.taken) if self.taken else ())
 
 
-def answer_batch(call: str, names: Sequence[str | None], outcomes: Sequence[str]) -> Response:
+def respond_to_batch(
+    schema: Callable[..., Struct],
+    item: Callable[..., Struct],
+    call: str,
+    names: Sequence[str | None],
+    outcomes: Sequence[str],
+) -> Response:
+    """Return `schema` with an `item` for each name and its outcome, which are counted under `call`.
+
+    A name is repeated, unless it is so long that it can't be an id.
+    """
     metrics.count_outcomes(call, outcomes)
-    items = ",".join(
-        f'{{"id":{_name(name)},"outcome":"{outcome}"}}' for name, outcome in zip(names, outcomes, strict=True)
-    )
-    return answer(f'{{"results":[{items}]}}')
-
-
-def _name(name: str | None) -> str:
-    """Repeated, unless it is so long that it can't be an id. One that could be needs no quoting."""
-    if name is None or len(name) > MAX_NAME:
-        return "null"
-    return f'"{name}"' if name.isidentifier() else quoted(name)
+    shown = [name if name is None or len(name) <= MAX_NAME else None for name in names]
+    return json_response(schema([item(*pair) for pair in zip(shown, outcomes, strict=True)]))

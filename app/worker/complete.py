@@ -9,17 +9,15 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from app import ids
-from app.web.deferred import Later
 from app.web.fields import MAX_BATCH, WorkerId
 from app.web.problems import Invalid
 from app.web.request import Request
-from app.web.response import Response
-from app.web.routes import Route
+from app.web.response import Deferred, Response
+from app.web.routes import Context, Route
 from app.web.strict_json import Document, is_too_deep, read_json
-from app.worker.batches import Batch, answer_batch
-from app.worker.schemas import Completed
-from app.worker.scope import Scope
-from app.worker.store import Report
+from app.worker.batches import Batch, respond_to_batch
+from app.worker.schemas import Completed, Reported
+from app.worker.store import Report, Store
 
 MAX_DOCUMENT = 1024 * 1024
 MAX_RETRY_AFTER_SECONDS = 7 * 24 * 3600
@@ -64,15 +62,15 @@ REPORT_DECODER = msgspec.json.Decoder(ReportBody)
 ERROR_DECODER = msgspec.json.Decoder(ErrorBody)
 
 
-def complete_sub_tasks(scope: Scope, request: Request) -> Response | Later[list[str]]:
+def complete_sub_tasks(context: Context[Store], request: Request) -> Response | Deferred[list[str]]:
     worker_id, batch = _read(request.body())
 
     def answered(of_taken: Iterable[str]) -> Response:
-        return answer_batch("complete", batch.names, batch.outcomes(of_taken))
+        return respond_to_batch(Completed, Reported, "complete", batch.names, batch.outcomes(of_taken))
 
     if not batch.taken:
         return answered(())
-    return Later(scope.store.complete(worker_id, batch.taken), answered)
+    return Deferred(context.store.complete(worker_id, batch.taken), answered)
 
 
 def _read(body: bytes) -> tuple[str, Batch[Report]]:
@@ -112,9 +110,9 @@ def _judge(document: Document[Any], report: ReportBody, number: int, token: str)
     other = NONE if report.error is UNSET else report.error
     if report.status == "failed":
         kept, other = other, kept
-    text = document.text(kept)
     if bytes(other) != b"null" or len(bytes(kept)) > MAX_DOCUMENT or is_too_deep(kept, around=3):
         return None
+    text = document.text(kept)
     if report.status == "succeeded":
         return Report(number, token, True, result=text)
     try:
@@ -139,7 +137,7 @@ ROUTES = (
         "/v1/sub_tasks/complete",
         complete_sub_tasks,
         "Report how attempts ended",
-        answers={200: Completed},
+        responses={200: Completed},
         body=CompleteBody,
         detail="One outcome for each report, in order. Sending the same request again is safe. An `error` "
         "has a `message`, and may have `retryable` (default true), `retry_after_seconds` (0 to 604800) and "

@@ -11,12 +11,11 @@ from app import ids
 from app.web.fields import MAX_BATCH, LeaseSeconds, WorkerId
 from app.web.request import Request
 from app.web.response import Response
-from app.web.routes import Route
-from app.worker.batches import Batch, answer_batch
+from app.web.routes import Context, Route
+from app.worker.batches import Batch, respond_to_batch
 from app.worker.claim import DEFAULT_LEASE_SECONDS
-from app.worker.schemas import Heartbeats, Releases
-from app.worker.scope import Scope
-from app.worker.store import Lease
+from app.worker.schemas import Beat, Heartbeats, Release, Releases
+from app.worker.store import Lease, Store
 
 
 class LeaseBody(Struct):
@@ -57,17 +56,17 @@ RELEASE_DECODER = msgspec.json.Decoder(_LenientRelease)
 LEASE_DECODER = msgspec.json.Decoder(LeaseBody)
 
 
-def heartbeat_sub_tasks(scope: Scope, request: Request) -> Response:
+def heartbeat_sub_tasks(context: Context[Store], request: Request) -> Response:
     body = request.json(HEARTBEAT_DECODER).value
     batch = _read(body.leases)
-    outcomes = batch.settle(lambda leases: scope.store.heartbeat(body.lease_seconds, leases))
-    return answer_batch("heartbeat", batch.names, outcomes)
+    outcomes = batch.settle(lambda leases: context.store.heartbeat(body.lease_seconds, leases))
+    return respond_to_batch(Heartbeats, Beat, "heartbeat", batch.names, outcomes)
 
 
-def release_sub_tasks(scope: Scope, request: Request) -> Response:
+def release_sub_tasks(context: Context[Store], request: Request) -> Response:
     body = request.json(RELEASE_DECODER).value
     batch = _read(body.leases)
-    return answer_batch("release", batch.names, batch.settle(scope.store.release))
+    return respond_to_batch(Releases, Release, "release", batch.names, batch.settle(context.store.release))
 
 
 def _read(leases: list[Raw]) -> Batch[Lease]:
@@ -93,7 +92,7 @@ ROUTES = (
         "/v1/sub_tasks/heartbeat",
         heartbeat_sub_tasks,
         "Extend leases",
-        answers={200: Heartbeats},
+        responses={200: Heartbeats},
         body=HeartbeatBody,
         detail="`cancelled`: stop working on it. `stale`: the lease is someone else's now.",
     ),
@@ -102,7 +101,7 @@ ROUTES = (
         "/v1/sub_tasks/release",
         release_sub_tasks,
         "Give leases back; no attempt is charged",
-        answers={200: Releases},
+        responses={200: Releases},
         body=ReleaseBody,
     ),
 )

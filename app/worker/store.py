@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from app.db import Pool
-from app.db.coalescing import Coalescer, Place
+from app.db.coalescing import Coalescer, Future
 from app.web import metrics
 
 # Stand for "the next one" and "none" in joined results and errors; no JSON has these bytes.
@@ -22,6 +22,7 @@ WARM_UP = (
     " '{null}', '{null}', '{f}', '{null}')",
     "SELECT rvq.heartbeat_sub_tasks(1, '{}', '{}')",
 )
+_CLAIMS, _COMPLETES = metrics.BatchCounter("claim"), metrics.BatchCounter("complete")
 _CLAIM = "SELECT * FROM rvq.claim_sub_tasks(%s::text[], %s::integer[], %s, %s::text[])"
 _COMPLETE = (
     "SELECT rvq.complete_sub_tasks(%s::text[], %s::bigint[], %s::uuid[], %s::boolean[],"
@@ -70,18 +71,19 @@ class Store:
         self._pool = pool
         self._merger = coalescer
 
-    def claim(self, claim: Claim) -> Place[list[ClaimedRow]]:
+    def claim(self, claim: Claim) -> Future[list[ClaimedRow]]:
         key = claim.lease_seconds, claim.queues
         return self._merger.submit(self._claim, claim, key=key, weight=claim.limit)
 
-    def complete(self, worker_id: str, reports: Sequence[Report]) -> Place[list[str]]:
+    def complete(self, worker_id: str, reports: Sequence[Report]) -> Future[list[str]]:
         """One outcome each: succeeded, retrying, failed, duplicate, stale or unknown."""
         weight = max(len(reports), sum(len(report.result or "") for report in reports) // 1024)
         return self._merger.submit(self._complete, (worker_id, reports), weight=weight)
 
     def _claim(self, claims: Sequence[Claim]) -> list[list[ClaimedRow]]:
         """Of claims that differ in worker and limit only."""
-        metrics.count_round("claim", len(claims))
+        _CLAIMS.batches.inc()
+        _CLAIMS.calls.inc(len(claims))
         workers, limits = [claim.worker_id for claim in claims], [claim.limit for claim in claims]
         found: list[list[ClaimedRow]] = [[] for _ in claims]
         params = (workers, limits, claims[0].lease_seconds, list(claims[0].queues))
@@ -90,7 +92,8 @@ class Store:
         return found
 
     def _complete(self, of_workers: Sequence[tuple[str, Sequence[Report]]]) -> list[list[str]]:
-        metrics.count_round("complete", len(of_workers))
+        _COMPLETES.batches.inc()
+        _COMPLETES.calls.inc(len(of_workers))
         reports = [report for _, of_worker in of_workers for report in of_worker]
         params = (
             [worker_id for worker_id, of_worker in of_workers for _ in of_worker],

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from app.settings import Settings, SettingsError, load_settings, require_delivery
-from app.web.times import rfc3339
+from app.web.schemas import moment
 from dispatcher.http.attempt import Attempt
 from dispatcher.http.sender import Sender
 from dispatcher.http.signer import Signer
@@ -34,7 +34,7 @@ def ping(url: str, environ: Mapping[str, str]) -> int:
 def _send(settings: Settings, event_id: str, url: str) -> Attempt:
     signer = Signer(settings.webhook_secrets, settings.webhook_signing_key)
     sender = Sender(settings.webhook_allowed_hosts, settings.webhook_private_hosts, signer)
-    now = rfc3339(datetime.now(UTC))
+    now = moment(datetime.now(UTC))
     body = {"type": "ping", "timestamp": now, "data": {"message": "a test by rvq admin ping; no task ended"}}
     try:
         return sender.send(event_id, url, json.dumps(body).encode())

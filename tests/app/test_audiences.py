@@ -38,7 +38,7 @@ def test_every_route_of_the_application_has_an_audience(session_caller: Caller) 
     }
     documented = {(route.method, route.path) for _, routes in TABLE for route in routes}
     assert served == documented
-    unguarded = {rule.rule for rule in app.url_map.iter_rules() if app.guards[rule.endpoint] is None}
+    unguarded = {rule.rule for rule in app.url_map.iter_rules() if app.endpoints[rule.endpoint].guard is None}
     assert unguarded == {"/healthz", "/readyz", "/openapi.json", "/docs"}
 
 

@@ -12,8 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from app.db import Pool
-from app.web.delivery_schemas import AttemptDetail, DeliveryPage, TaskDelivery
-from app.web.schemas import Verdict
+from app.partner.schemas import DeliveryPage, TaskDelivery, Verdict
+from app.web.schemas import AttemptDetail
 from tests.app.rig import Caller, make_caller
 from tests.dispatcher.receiver import Answer, Received, Receiver
 from tests.dispatcher.rig import OLD_SECRET, SECRET, Tasks, environment, running

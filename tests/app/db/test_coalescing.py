@@ -1,4 +1,4 @@
-"""Small calls share a round when they come close together, and only then."""
+"""Small calls share a batch when they come close together, and only then."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from typing import Any, cast
 
 import pytest
 
-from app.db.coalescing import ALONE, FULL, Coalescer, Place
+from app.db.coalescing import ALONE, FULL, Coalescer, Future, GapEstimate
 from app.db.errors import PoolExhausted, StatementTimeout
-from app.db.gap_estimate import GapEstimate
 from tests.support.concurrency import wait_until
 
-LONG = 60.0  # seconds that a round gathers: no test waits for it
+LONG = 60.0  # seconds that a batch gathers: no test waits for it
 FILLERS = ["filler"] * (FULL // ALONE)
 
 
 class Recorder:
-    """A call that notes what each round was given; `gate` holds it until it is set."""
+    """A call that notes what each batch was given; `gate` holds it until it is set."""
 
     def __init__(self) -> None:
-        self.rounds: list[list[Any]] = []
+        self.batches: list[list[Any]] = []
         self.gate = threading.Event()
         self.gate.set()
 
     def __call__(self, items: Sequence[Any]) -> list[Any]:
-        self.rounds.append(list(items))
+        self.batches.append(list(items))
         assert self.gate.wait(15)
         if "refused" in items:
             raise ValueError("refused")
@@ -43,20 +42,20 @@ def run(coalescer: Coalescer, call: Recorder, item: Any, **options: Any) -> Any:
     return coalescer.submit(call, item, **options).result()
 
 
-def run_all(coalescer: Coalescer, call: Recorder, items: Sequence[Any]) -> list[Place[Any]]:
-    """The first opens a round in a thread of its own; the others join, until it is full and departs."""
+def run_all(coalescer: Coalescer, call: Recorder, items: Sequence[Any]) -> list[Future[Any]]:
+    """The first opens a batch in a thread of its own; the others join, until it is full and departs."""
     with ThreadPoolExecutor(1) as thread:
         leader = thread.submit(coalescer.submit, call, items[0])
-        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a round")
+        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a batch")
         others = [coalescer.submit(call, item) for item in items[1:]]
         for _ in range(FULL // ALONE):
             coalescer.submit(call, "filler", weight=ALONE)
         return [leader.result(15), *others]
 
 
-def exception_of(place: Place[Any]) -> BaseException:
+def exception_of(future: Future[Any]) -> BaseException:
     with pytest.raises(Exception) as caught:
-        place.result()
+        future.result()
     return caught.value
 
 
@@ -71,7 +70,7 @@ def busy(gap_seconds: float = LONG) -> Iterator[Coalescer]:
     other.gate.clear()
     with ThreadPoolExecutor(1) as thread:
         inside = thread.submit(run, coalescer, other, "other")
-        wait_until(lambda: other.rounds, "it is under way")
+        wait_until(lambda: other.batches, "it is under way")
         yield coalescer
         other.gate.set()
     assert inside.result() == "done other"
@@ -81,7 +80,7 @@ def test_a_caller_who_is_the_only_one_goes_at_once_and_alone() -> None:
     call = Recorder()
     coalescer = Coalescer(1, (LONG, LONG), LONG)
     assert [run(coalescer, call, item) for item in "ab"] == ["done a", "done b"]
-    assert call.rounds == [["a"], ["b"]]
+    assert call.batches == [["a"], ["b"]]
 
 
 def test_calls_that_come_close_together_share_a_round_and_each_gets_its_own_result() -> None:
@@ -89,7 +88,7 @@ def test_calls_that_come_close_together_share_a_round_and_each_gets_its_own_resu
     with busy() as coalescer:
         found = run_all(coalescer, call, ["a", "b", "c"])
     assert [one.result() for one in found] == ["done a", "done b", "done c"]
-    assert call.rounds == [["a", "b", "c", *FILLERS]]
+    assert call.batches == [["a", "b", "c", *FILLERS]]
 
 
 def test_who_had_company_expects_it_again_until_nobody_comes() -> None:
@@ -97,7 +96,7 @@ def test_who_had_company_expects_it_again_until_nobody_comes() -> None:
     with busy() as coalescer:
         run_all(coalescer, call, ["a"])
     assert call in coalescer._had_company
-    coalescer._arrivals[call] = GapEstimate(0.01, 0.01)
+    coalescer._gaps[call] = GapEstimate(0.01, 0.01)
     assert run(coalescer, call, "b") == "done b"
     assert call not in coalescer._had_company
 
@@ -106,7 +105,7 @@ def test_a_round_departs_without_company_when_nobody_comes() -> None:
     call = Recorder()
     with busy(gap_seconds=0.01) as coalescer:
         assert [run(coalescer, call, item) for item in "ab"] == ["done a", "done b"]
-    assert call.rounds == [["a"], ["b"]]
+    assert call.batches == [["a"], ["b"]]
 
 
 def test_a_round_departs_when_it_has_gathered_long_enough_however_many_come() -> None:
@@ -122,9 +121,9 @@ def test_a_round_that_is_held_up_holds_up_nobody_else() -> None:
     call.gate.clear()
     with busy(gap_seconds=0.0) as coalescer, ThreadPoolExecutor(2) as threads:
         held = threads.submit(run, coalescer, call, "a")
-        wait_until(lambda: call.rounds, "the first round has departed")
+        wait_until(lambda: call.batches, "the first batch has departed")
         other = threads.submit(run, coalescer, call, "b")
-        wait_until(lambda: len(call.rounds) == 2, "the second one too")
+        wait_until(lambda: len(call.batches) == 2, "the second one too")
         call.gate.set()
         assert (held.result(15), other.result(15)) == ("done a", "done b")
 
@@ -138,17 +137,17 @@ def test_different_keys_and_different_calls_never_share() -> None:
             threads.submit(run, coalescer, other, "c", key=1),
         ]
         assert [one.result(15) for one in made] == ["done a", "done b", "done c"]
-    assert sorted(call.rounds) == [["a"], ["b"]]
-    assert other.rounds == [["c"]]
+    assert sorted(call.batches) == [["a"], ["b"]]
+    assert other.batches == [["c"]]
 
 
 def test_only_who_opens_a_round_waits_and_answers_for_all_in_it() -> None:
     call, answering = Recorder(), []
     with busy() as coalescer, ThreadPoolExecutor(1) as thread:
         leader = thread.submit(lambda: (coalescer.submit(call, "a"), threading.get_ident())[1])
-        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a round")
+        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a batch")
         follower = coalescer.submit(call, "b")
-        follower.when_landed(lambda: answering.append(threading.get_ident()))
+        follower.when_done(lambda: answering.append(threading.get_ident()))
         assert answering == []
         for filler in FILLERS:
             coalescer.submit(call, filler, weight=ALONE)
@@ -160,9 +159,9 @@ def test_what_was_left_to_be_done_and_fails_costs_the_others_nothing() -> None:
     call = Recorder()
     with busy(gap_seconds=0.2) as coalescer, ThreadPoolExecutor(1) as thread:
         leader = thread.submit(run, coalescer, call, "a")
-        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a round")
+        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a batch")
         broken, sound = coalescer.submit(call, "b"), coalescer.submit(call, "c")
-        broken.when_landed(lambda: cast(None, 1 // 0))
+        broken.when_done(lambda: cast(None, 1 // 0))
         assert (leader.result(15), sound.result()) == ("done a", "done c")
 
 
@@ -170,7 +169,7 @@ def test_a_large_call_goes_alone() -> None:
     call = Recorder()
     with busy() as coalescer:
         assert run(coalescer, call, "large", weight=ALONE + 1) == "done large"
-    assert call.rounds == [["large"]]
+    assert call.batches == [["large"]]
 
 
 def test_a_mistake_in_one_call_costs_the_others_nothing() -> None:
@@ -180,7 +179,7 @@ def test_a_mistake_in_one_call_costs_the_others_nothing() -> None:
     assert [found[0].result(), found[2].result()] == ["done a", "done c"]
     with pytest.raises(ValueError, match="refused"):
         found[1].result()
-    assert call.rounds[1:] == [["a"], ["refused"], ["c"], *([one] for one in FILLERS)]
+    assert call.batches[1:] == [["a"], ["refused"], ["c"], *([one] for one in FILLERS)]
 
 
 def test_what_befalls_the_database_befalls_all_of_a_round_and_nothing_is_tried_again() -> None:
@@ -190,7 +189,7 @@ def test_what_befalls_the_database_befalls_all_of_a_round_and_nothing_is_tried_a
     errors = [exception_of(one) for one in found]
     assert [type(error) for error in errors] == [StatementTimeout] * 2
     assert errors[0] is not errors[1]
-    assert len(call.rounds) == 1
+    assert len(call.batches) == 1
 
 
 def test_beyond_the_callers_there_is_room_for_it_sheds_at_once() -> None:
@@ -208,8 +207,8 @@ def test_what_a_round_carried_is_free_at_once_without_the_collector() -> None:
     try:
         with busy() as coalescer:
             found = run_all(coalescer, call, [Payload(), Payload()])
-        carried = [weakref.ref(item) for item in call.rounds[0][:2]]
-        call.rounds.clear()
+        carried = [weakref.ref(item) for item in call.batches[0][:2]]
+        call.batches.clear()
         del found
         assert [one() for one in carried] == [None, None]
     finally:

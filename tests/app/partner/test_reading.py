@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.web.schemas import Stats, SubTaskPage, Task, TaskPage
+from app.partner.schemas import Stats, SubTaskPage, TaskPage
+from app.web.schemas import Task
 from tests.app.rig import UNKNOWN_TASK, Caller, failed, succeeded
 
 NOT_LIMITS = [

@@ -12,8 +12,8 @@ import pytest
 from standardwebhooks import Webhook
 
 from app.db import Pool
-from app.web.delivery_schemas import AttemptDetail, DeliveryPage
-from app.web.schemas import EventPage, Verdict, WebhookKeys
+from app.partner.schemas import DeliveryPage, EventPage, Verdict, WebhookKeys
+from app.web.schemas import AttemptDetail
 from tests.app.rig import HOOK, SECRET, SIGNING_KEY, Caller, failed, make_caller
 from tests.support.database import Database
 
