@@ -33,6 +33,11 @@ def delivery_id(number: int) -> str:
     return f"dlv_{number:016x}"
 
 
+def number_of(identifier: str) -> int:
+    """Return the number in an id that RVQ made, whatever its prefix."""
+    return int(identifier[-16:], 16)
+
+
 def task_of(number: int) -> int:
     """The task's number of any number of the scheme."""
     return number & ~ORDINALS

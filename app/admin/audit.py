@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from app.admin.schemas import Audit, AuditedCounter, Repaired, WasReset
+from app.admin.schemas import Audit, Repaired, WasReset
 from app.admin.store import Store
 from app.web.request import Request
 from app.web.response import Response, json_response
@@ -27,9 +27,9 @@ DECODER = msgspec.json.Decoder(ResetBody)
 
 
 def audit(context: Context[Store], _request: Request) -> Response:
-    rows = context.store.audit()
-    drift = sum(row.counted != row.truth for row in rows)
-    return json_response(Audit(drift, [AuditedCounter(*row) for row in rows]))
+    counters = context.store.audit()
+    drift = sum(found.counted != found.truth for found in counters)
+    return json_response(Audit(drift, counters))
 
 
 def repair_counters(context: Context[Store], _request: Request) -> Response:

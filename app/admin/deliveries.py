@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from app import ids
-from app.admin.schemas import AdminDeliveryPage, BulkRedelivery, Delivery
+from app.admin.schemas import AdminDeliveryPage, BulkRedelivery
 from app.admin.store import Store
 from app.web import cursors
 from app.web.problems import Fault, Invalid, NotFound
@@ -46,10 +46,8 @@ def list_deliveries(context: Context[Store], request: Request) -> Response:
     status, limit = request.choice("status", DELIVERY_STATUSES), request.limit()
     host, since = _host(request), request.moment("since")
     (before,) = request.cursor("d") or (None,)
-    rows = context.store.list_deliveries(status, host, since, limit, before)
-    return page(
-        [Delivery.of(row) for row in rows], cursors.write("d", rows[-1].id) if len(rows) == limit else None
-    )
+    found = context.store.list_deliveries(status, host, since, limit, before)
+    return page(found, cursors.write("d", ids.number_of(found[-1].id)) if len(found) == limit else None)
 
 
 def redeliver(context: Context[Store], _request: Request, delivery_id: str) -> Response:
@@ -67,12 +65,13 @@ def redeliver_many(context: Context[Store], request: Request) -> Response:
     before: int | None = None
     complete = False
     while not complete and matched < MAX_REDELIVERIES:
-        rows = context.store.list_deliveries(body.status, body.host, body.since, BATCH, before)
-        matched += len(rows)
-        complete = len(rows) < BATCH
-        if rows:
-            before = rows[-1].id
-            redelivered += 0 if body.dry_run else context.store.redeliver([row.id for row in rows])
+        found = context.store.list_deliveries(body.status, body.host, body.since, BATCH, before)
+        numbers = [ids.number_of(delivery.id) for delivery in found]
+        matched += len(numbers)
+        complete = len(numbers) < BATCH
+        if numbers:
+            before = numbers[-1]
+            redelivered += 0 if body.dry_run else context.store.redeliver(numbers)
     log.info("deliveries sent again", extra={"matched": matched, "redelivered": redelivered})
     return json_response(BulkRedelivery(matched, redelivered, body.dry_run, complete))
 

@@ -49,8 +49,7 @@ def _require_name(queue: str) -> None:
 
 
 def _answer(context: Context[Store], queue: str) -> Response:
-    row = context.store.read_queue(queue)
-    return json_response(Queue(queue, *row))
+    return json_response(context.store.read_queue(queue))
 
 
 ROUTES = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app import ids
-from app.admin.store import DeliveryRow
+from app.db import Row
 from app.web.schemas import DeliveryStatus, Moment, Schema, moment_or_null
 from app.webhooks.outcomes import Outcome
 
@@ -30,19 +30,21 @@ class Delivery(Schema):
     last_attempt_at: Moment | None
 
     @classmethod
-    def of(cls, row: DeliveryRow) -> Delivery:
+    def from_row(cls, row: Row) -> Delivery:
+        """Return the delivery of a row of rvq.list_deliveries."""
+        number, status, host, url, attempts, next_attempt, outcome, status_code, last_attempt = row
         return cls(
-            id=ids.delivery_id(row.id),
-            event_id=ids.event_id(row.id),
-            task_id=ids.task_id(ids.task_of(row.id)),
-            status=row.status,
-            host=row.host,
-            url=row.url,
-            attempts=row.attempts or 0,
-            next_attempt_at=moment_or_null(row.next_attempt_at),
-            last_outcome=row.last_outcome,
-            last_status_code=row.last_status_code,
-            last_attempt_at=moment_or_null(row.last_attempt_at),
+            ids.delivery_id(number),
+            ids.event_id(number),
+            ids.task_id(ids.task_of(number)),
+            status,
+            host,
+            url,
+            attempts or 0,
+            moment_or_null(next_attempt),
+            outcome,
+            status_code,
+            moment_or_null(last_attempt),
         )
 
 

@@ -4,50 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
 
+from app.admin.schemas import AuditedCounter, Delivery, Queue
 from app.db import Pool
 from app.ids import HIGHEST
-from app.web.schemas import DeliveryStatus, TaskRow
-from app.webhooks.outcomes import Outcome
+from app.web.schemas import Task
 
 # For what reads all facts or waits for every writer. In force for this one statement.
 PATIENTLY = "SET LOCAL statement_timeout = '10min'; SET LOCAL lock_timeout = '1min'; "
-
-
-class QueueRow(NamedTuple):
-    paused: bool
-    scheduled: int
-    queued: int
-    claimed: int
-
-
-class DeliveryRow(NamedTuple):
-    id: int
-    status: DeliveryStatus
-    host: str
-    url: str
-    attempts: int | None
-    next_attempt_at: datetime | None
-    last_outcome: Outcome | None
-    last_status_code: int | None
-    last_attempt_at: datetime | None
-
-
-class CounterRow(NamedTuple):
-    queue: str
-    counter: str
-    counted: int
-    truth: int
 
 
 class Store:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    def read_task(self, task_id: int) -> TaskRow | None:
+    def read_task(self, task_id: int) -> Task | None:
         row = self._pool.row("SELECT * FROM rvq.read_task(%s)", (task_id,))
-        return TaskRow(*row) if row else None
+        return Task.from_row(row) if row else None
 
     def cancel_task(self, task_id: int) -> str:
         """cancelled, finished or unknown."""
@@ -57,8 +30,8 @@ class Store:
         """retried, unfinished, nothing_failed or unknown."""
         return str(self._pool.value("SELECT rvq.retry_task(%s)", (task_id,)))
 
-    def read_queue(self, queue: str) -> QueueRow:
-        return QueueRow(*self._pool.rows("SELECT * FROM rvq.read_queue(%s)", (queue,))[0])
+    def read_queue(self, queue: str) -> Queue:
+        return Queue(queue, *self._pool.rows("SELECT * FROM rvq.read_queue(%s)", (queue,))[0])
 
     def set_queue_paused(self, queue: str, paused: bool) -> None:
         self._pool.rows("SELECT rvq.set_queue_paused(%s, %s)", (queue, paused))
@@ -70,20 +43,20 @@ class Store:
         since: datetime | None,
         limit: int,
         before: int | None,
-    ) -> list[DeliveryRow]:
-        """Newest first, with an id under `before`."""
+    ) -> list[Delivery]:
+        """Return deliveries with an id below `before`, newest first."""
         params = (status, host, since, limit, HIGHEST if before is None else before)
         rows = self._pool.rows("SELECT * FROM rvq.list_deliveries(%s, %s, %s, %s, %s)", params)
-        return [DeliveryRow(*row) for row in rows]
+        return list(map(Delivery.from_row, rows))
 
     def redeliver(self, delivery_ids: Sequence[int]) -> int:
         """How many there were."""
         literal = "{" + ",".join(map(str, delivery_ids)) + "}"
         return int(self._pool.value("SELECT rvq.redeliver(%s::bigint[])", (literal,)))
 
-    def audit(self) -> list[CounterRow]:
+    def audit(self) -> list[AuditedCounter]:
         sql = PATIENTLY + "SELECT queue, counter, counted, truth FROM rvq.audit()"
-        return [CounterRow(*row) for row in self._pool.rows(sql)]
+        return [AuditedCounter(*row) for row in self._pool.rows(sql)]
 
     def repair_counters(self) -> int:
         """How many had drifted."""

@@ -6,6 +6,7 @@ import logging
 
 from app import ids
 from app.admin.store import Store
+from app.web.fields import known_task_id, unknown_task
 from app.web.problems import NotFound, StateConflict
 from app.web.request import Request
 from app.web.response import Response, json_response
@@ -22,36 +23,25 @@ REFUSALS = {
 
 
 def retry_task(context: Context[Store], _request: Request, task_id: str) -> Response:
-    number = _known(task_id)
+    number = known_task_id(task_id)
     return _answer(context, number, "retried", context.store.retry_task(number))
 
 
 def cancel_task(context: Context[Store], _request: Request, task_id: str) -> Response:
-    number = _known(task_id)
+    number = known_task_id(task_id)
     return _answer(context, number, "cancelled", context.store.cancel_task(number))
 
 
 def _answer(context: Context[Store], number: int, wanted: str, outcome: str) -> Response:
     if outcome == "unknown":
-        raise _unknown()
+        raise unknown_task()
     if outcome != wanted:
         raise StateConflict(REFUSALS[outcome])
     log.info("task %s", wanted, extra={"task_id": ids.task_id(number)})
-    row = context.store.read_task(number)
-    if row is None:
-        raise _unknown()
-    return json_response(Task.of(row))
-
-
-def _known(text: str) -> int:
-    number = ids.parse_task_id(text)
-    if number is None:
-        raise _unknown()
-    return number
-
-
-def _unknown() -> NotFound:
-    return NotFound("there is no such task")
+    task = context.store.read_task(number)
+    if task is None:
+        raise unknown_task()
+    return json_response(task)
 
 
 ROUTES = (

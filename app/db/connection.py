@@ -1,15 +1,13 @@
-"""One connection to PostgreSQL: how it is made, and how to tell that it is of no more use."""
+"""One connection to PostgreSQL: how it is opened, closed, and cut off."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
 import socket
 from typing import Any
 
 import psycopg2
-from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
 from app.db.errors import translate
 
@@ -52,26 +50,6 @@ def connect(
         raise translate(error) from error
     connection.autocommit = True
     return connection
-
-
-def was_hung_up(connection: Connection) -> bool:
-    """Whether the server has said anything while nobody asked: it only does to end the connection.
-
-    Looked at before each statement, since afterwards nobody knows whether a statement that got no answer
-    was carried out. So nothing is ever sent twice.
-    """
-    if connection.closed:
-        return True
-    waiting = select.poll()
-    waiting.register(connection.fileno(), select.POLLIN)
-    return bool(waiting.poll(0))
-
-
-def is_clean(connection: Connection) -> bool:
-    """Whether the next caller finds it as new: open, in autocommit, in no transaction."""
-    if connection.closed or not connection.autocommit:
-        return False
-    return connection.info.transaction_status == TRANSACTION_STATUS_IDLE
 
 
 def close_quietly(connection: Connection | None) -> None:

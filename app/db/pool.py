@@ -8,34 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import random
+import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
-from app.db.connection import Connection, close_quietly, connect, cut_off, is_clean, was_hung_up
-from app.db.errors import (
-    DatabaseError,
-    DatabaseUnavailable,
-    PoolExhausted,
-    StatementTimeout,
-    TransactionConflict,
-    translate,
-)
-
-__all__ = [
-    "Connection",
-    "DatabaseError",
-    "DatabaseUnavailable",
-    "Pool",
-    "PoolExhausted",
-    "Row",
-    "StatementTimeout",
-    "TransactionConflict",
-    "connect",
-]
+from app.db.connection import Connection, close_quietly, connect, cut_off
+from app.db.errors import DatabaseUnavailable, PoolExhausted, translate
 
 Row = tuple[Any, ...]
 Params = Sequence[object]
@@ -147,7 +130,7 @@ class Pool:
         """Take a connection that was alive a moment ago; it is given back, or replaced if not clean."""
         taken = self._take()
         try:
-            if taken is None or was_hung_up(taken):
+            if taken is None or _was_hung_up(taken):
                 close_quietly(taken)
                 taken = None
                 taken = self._connect()
@@ -192,7 +175,7 @@ class Pool:
         if connection is not None:
             with self._freed:  # from here on it is nobody's to cut off
                 self._taken.pop(connection, None)
-        if connection is not None and (self._closed.is_set() or not is_clean(connection)):
+        if connection is not None and (self._closed.is_set() or not _is_clean(connection)):
             close_quietly(connection)
             connection = None
         with self._freed:
@@ -218,3 +201,23 @@ class Pool:
             raise
         self._pause = self._next_try = 0.0
         return connection
+
+
+def _was_hung_up(connection: Connection) -> bool:
+    """Whether the server has said anything while nobody asked: it only does to end the connection.
+
+    Looked at before each statement, since afterwards nobody knows whether a statement that got no answer
+    was carried out. So nothing is ever sent twice.
+    """
+    if connection.closed:
+        return True
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    return bool(waiting.poll(0))
+
+
+def _is_clean(connection: Connection) -> bool:
+    """Whether the next caller finds it as new: open, in autocommit, in no transaction."""
+    if connection.closed or not connection.autocommit:
+        return False
+    return connection.info.transaction_status == TRANSACTION_STATUS_IDLE

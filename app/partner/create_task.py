@@ -20,7 +20,7 @@ from app.web.problems import DatabaseAway, Fault, IdempotencyConflict, Invalid, 
 from app.web.request import Request
 from app.web.response import Deferred, Response, json_response
 from app.web.routes import Context, Route
-from app.web.schemas import Policy, Task, TaskRow
+from app.web.schemas import Policy, Task
 from app.web.strict_json import Document, read_json
 from app.webhooks.addresses import AddressRefused, Target, check_url
 
@@ -79,15 +79,14 @@ def _created(context: Context[Store], new: NewTask, created: Created) -> Respons
     if created.outcome == "replayed":
         return _replay(context, created.task_id)
     metrics.CREATED.inc()
-    task = Task.of(_as_created(new, created))
+    task = _as_created(new, created)
     return json_response(task, 201, [("Location", f"/v1/tasks/{task.id}")])
 
 
 def _replay(context: Context[Store], task_id: int) -> Response:
-    row = context.store.read_task(task_id)
-    if row is None:
+    task = context.store.read_task(task_id)
+    if task is None:
         raise DatabaseAway("everything was reset at this moment")
-    task = Task.of(row)
     headers = [("Location", f"/v1/tasks/{task.id}"), ("Idempotency-Replayed", "true")]
     return json_response(task, 200, headers)
 
@@ -165,28 +164,13 @@ def _target(url: str | None, settings: Settings, faults: list[Fault]) -> Target 
         return None
 
 
-def _as_created(new: NewTask, created: Created) -> TaskRow:
-    """The row that a read would give at this moment, without the read."""
+def _as_created(new: NewTask, created: Created) -> Task:
+    """Return the task that a read would give at this moment, without the read."""
     total = len(new.max_attempts)
-    return TaskRow(
-        id=created.task_id,
-        status="queued",
-        queue=new.queue,
-        metadata=new.metadata,
-        webhook_url=new.webhook_url,
-        policy=new.policy,
-        required=new.required,
-        deadline_seconds=new.deadline_seconds,
-        created_at=created.created_at,
-        finished_at=None,
-        total=total,
-        scheduled=total if created.scheduled else 0,
-        queued=0 if created.scheduled else total,
-        claimed=0,
-        succeeded=0,
-        failed=0,
-        cancelled=0,
-    )
+    scheduled, queued = (total, 0) if created.scheduled else (0, total)
+    completion = (new.policy, new.required, new.deadline_seconds)
+    head = (created.task_id, "queued", new.queue, new.metadata, new.webhook_url, *completion)
+    return Task.from_row((*head, created.created_at, None, total, scheduled, queued, 0, 0, 0, 0))
 
 
 ROUTES = (

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import attrgetter
-
-from app.partner.schemas import DeliveryPage, TaskDelivery
+from app.partner.schemas import DeliveryPage
 from app.partner.store import Store
-from app.partner.tasks import known_task_id, unknown_task
+from app.web.fields import known_task_id, unknown_task
 from app.web.problems import NotFound, StateConflict
 from app.web.request import Request
 from app.web.response import Response, json_response, page
@@ -17,10 +14,10 @@ from app.web.schemas import Redelivered
 
 def list_deliveries(context: Context[Store], _request: Request, task_id: str) -> Response:
     number = known_task_id(task_id)
-    rows = context.store.list_deliveries(number)
-    if not rows and context.store.read_task(number) is None:
+    deliveries = context.store.list_deliveries(number)
+    if not deliveries and context.store.read_task(number) is None:
         raise unknown_task()
-    return page([TaskDelivery.of(list(group)) for _, group in groupby(rows, attrgetter("delivery_id"))], None)
+    return page(deliveries, None)
 
 
 def redeliver_task(context: Context[Store], _request: Request, task_id: str) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from app import ids
-from app.partner.store import DeliveryRow, SubTaskRow
+from app.db import Row
 from app.web.schemas import (
     Counts,
     DeliveryAttempt,
@@ -44,20 +44,22 @@ class SubTask(Schema):
     worker_id: str | None
 
     @classmethod
-    def of(cls, row: SubTaskRow) -> SubTask:
+    def from_row(cls, row: Row) -> SubTask:
+        """Return the sub_task of a row of rvq.list_sub_tasks."""
+        number, status, attempt, max_attempts, payload, result, error, queued, finished, worker_id = row
         return cls(
-            id=ids.sub_task_id(row.id),
-            task_id=ids.task_id(ids.task_of(row.id)),
-            index=ids.index_of(row.id),
-            status=row.status,
-            attempt=row.attempt or 0,
-            max_attempts=row.max_attempts,
-            payload=raw(row.payload),
-            result=raw(row.result),
-            error=raw(row.error),
-            queued_at=moment(row.queued_at),
-            finished_at=moment_or_null(row.finished_at),
-            worker_id=row.worker_id,
+            ids.sub_task_id(number),
+            ids.task_id(ids.task_of(number)),
+            ids.index_of(number),
+            status,
+            attempt or 0,
+            max_attempts,
+            raw(payload),
+            raw(result),
+            raw(error),
+            moment(queued),
+            moment_or_null(finished),
+            worker_id,
         )
 
 
@@ -77,32 +79,26 @@ class TaskDelivery(Schema):
     attempts: list[DeliveryAttempt]
 
     @classmethod
-    def of(cls, rows: list[DeliveryRow]) -> TaskDelivery:
-        """Return the delivery whose attempts these rows are, one a row; one row alone may have none."""
-        first = rows[0]
+    def from_rows(cls, rows: list[Row]) -> TaskDelivery:
+        """Return the delivery of rows of rvq.list_deliveries_of_task: one an attempt, or one without any."""
+        number, status, url, event_status, created, next_attempt = rows[0][:6]
         return cls(
-            id=ids.delivery_id(first.delivery_id),
-            event_id=ids.event_id(first.delivery_id),
-            type=f"task.{first.event_status}",  # type: ignore[arg-type]
-            status=first.status,
-            url=first.url,
-            created_at=moment(first.created_at),
-            next_attempt_at=moment_or_null(first.next_attempt_at),
-            attempts=[_attempt(row) for row in rows if row.attempt is not None],
+            ids.delivery_id(number),
+            ids.event_id(number),
+            f"task.{event_status}",  # type: ignore[arg-type]
+            status,
+            url,
+            moment(created),
+            moment_or_null(next_attempt),
+            [_attempt(row[6:]) for row in rows if row[6] is not None],
         )
 
 
-def _attempt(row: DeliveryRow) -> DeliveryAttempt:
-    """`detail` is stored as JSON; `answer` is bytes of the receiver's, shown as text whatever they are."""
-    return DeliveryAttempt(
-        attempt=row.attempt or 0,
-        started_at=moment(row.started_at),
-        ended_at=moment(row.ended_at),
-        outcome=row.outcome,
-        status_code=row.status_code,
-        detail=raw(row.detail),
-        answer=None if row.answer is None else bytes(row.answer).decode("utf-8", "replace"),
-    )
+def _attempt(row: Row) -> DeliveryAttempt:
+    """Return an attempt; `detail` is JSON already, `answer` is shown as text whatever the receiver sent."""
+    number, started, ended, outcome, status_code, detail, answer = row
+    text = None if answer is None else bytes(answer).decode("utf-8", "replace")
+    return DeliveryAttempt(number, moment(started), moment(ended), outcome, status_code, raw(detail), text)
 
 
 class DeliveryPage(Schema):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from psycopg2.errors import CheckViolation
@@ -12,9 +14,9 @@ from psycopg2.errors import CheckViolation
 from app.db import Pool
 from app.db.coalescing import Coalescer, Future
 from app.ids import HIGHEST
+from app.partner.schemas import SubTask, TaskDelivery
 from app.web import metrics
-from app.web.schemas import DeliveryStatus, Policy, SubTaskStatus, TaskRow
-from app.webhooks.outcomes import Outcome
+from app.web.schemas import Policy, Task
 
 # No JSON has this byte: it stands between payloads, which is cheaper to parse than an array.
 SEPARATOR = b"\x1e"
@@ -63,37 +65,6 @@ class Created(NamedTuple):
     scheduled: bool
 
 
-class SubTaskRow(NamedTuple):
-    id: int
-    status: SubTaskStatus
-    attempt: int
-    max_attempts: int
-    payload: str
-    result: str | None
-    error: str | None
-    queued_at: datetime
-    finished_at: datetime | None
-    worker_id: str | None
-
-
-class DeliveryRow(NamedTuple):
-    """A delivery with one of its attempts, or with none (`attempt` is None)."""
-
-    delivery_id: int
-    status: DeliveryStatus
-    url: str
-    event_status: str
-    created_at: datetime
-    next_attempt_at: datetime | None
-    attempt: int | None
-    started_at: datetime
-    ended_at: datetime
-    outcome: Outcome
-    status_code: int | None
-    detail: str | None
-    answer: bytes | None
-
-
 class Store:
     def __init__(self, pool: Pool, coalescer: Coalescer) -> None:
         self._pool = pool
@@ -119,28 +90,28 @@ class Store:
         """Why create refuses."""
         return str(self._pool.value("SELECT refusal FROM rvq.read_admission()") or "it was so a moment ago")
 
-    def read_task(self, task_id: int) -> TaskRow | None:
+    def read_task(self, task_id: int) -> Task | None:
         row = self._pool.row("SELECT * FROM rvq.read_task(%s)", (task_id,))
-        return TaskRow(*row) if row else None
+        return Task.from_row(row) if row else None
 
-    def list_tasks(self, status: str | None, limit: int, before: int | None) -> list[TaskRow]:
-        """Newest first, with an id under `before`."""
+    def list_tasks(self, status: str | None, limit: int, before: int | None) -> list[Task]:
+        """Return tasks with an id below `before`, newest first."""
         params = (status, limit, HIGHEST if before is None else before)
-        return [TaskRow(*row) for row in self._pool.rows("SELECT * FROM rvq.list_tasks(%s, %s, %s)", params)]
+        return list(map(Task.from_row, self._pool.rows("SELECT * FROM rvq.list_tasks(%s, %s, %s)", params)))
 
-    def list_sub_tasks(self, task_id: int, status: str | None, limit: int, after: int) -> list[SubTaskRow]:
-        """In the order given, with an id over `after`."""
+    def list_sub_tasks(self, task_id: int, status: str | None, limit: int, after: int) -> list[SubTask]:
+        """Return sub_tasks with an id above `after`, in the order given."""
         params = (task_id, status, limit, after)
         rows = self._pool.rows("SELECT * FROM rvq.list_sub_tasks(%s, %s, %s, %s)", params)
-        return [SubTaskRow(*row) for row in rows]
+        return list(map(SubTask.from_row, rows))
 
     def cancel_task(self, task_id: int) -> str:
         """cancelled, finished or unknown."""
         return str(self._pool.value("SELECT rvq.cancel_task(%s)", (task_id,)))
 
-    def list_deliveries(self, task_id: int) -> list[DeliveryRow]:
+    def list_deliveries(self, task_id: int) -> list[TaskDelivery]:
         rows = self._pool.rows("SELECT * FROM rvq.list_deliveries_of_task(%s)", (task_id,))
-        return [DeliveryRow(*row) for row in rows]
+        return [TaskDelivery.from_rows(list(group)) for _, group in groupby(rows, itemgetter(0))]
 
     def redeliver_task(self, task_id: int) -> int:
         """1, 0 (nothing to send) or -1 (unknown)."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from app import ids
 from app.partner.schemas import SubTask, SubTaskPage
 from app.partner.store import Store
-from app.partner.tasks import known_task_id, unknown_task
 from app.web import cursors
+from app.web.fields import known_task_id, unknown_task
 from app.web.problems import NotFound
 from app.web.request import Request
 from app.web.response import Response, page
@@ -14,34 +15,34 @@ from app.web.schemas import SUB_TASK_STATUSES
 
 # Payloads and results are large at worst: a page is read in pieces and ends early when it grows too big.
 PIECE = 100
-MAX_PAGE_CHARACTERS = 16 * 1024 * 1024
+MAX_PAGE_BYTES = 16 * 1024 * 1024
 
 
 def list_sub_tasks(context: Context[Store], request: Request, task_id: str) -> Response:
     number = known_task_id(task_id)
     status, limit = request.choice("status", SUB_TASK_STATUSES), request.limit()
     (after,) = request.cursor("s") or (number,)
-    items, last = _collect(context, number, status, limit, after)
-    if not items and context.store.read_task(number) is None:
+    sub_tasks, is_last = _collect(context.store, number, status, limit, after)
+    if not sub_tasks and context.store.read_task(number) is None:
         raise unknown_task()
-    return page(items, None if last is None else cursors.write("s", last))
+    return page(sub_tasks, None if is_last else cursors.write("s", ids.number_of(sub_tasks[-1].id)))
 
 
 def _collect(
-    context: Context[Store], task_id: int, status: str | None, limit: int, after: int
-) -> tuple[list[SubTask], int | None]:
-    """The items of a page, and the id after which the next one starts."""
-    items: list[SubTask] = []
+    store: Store, task_id: int, status: str | None, limit: int, after: int
+) -> tuple[list[SubTask], bool]:
+    """Return a page of sub_tasks, and whether it is the last one."""
+    found: list[SubTask] = []
     size = 0
-    while len(items) < limit and size < MAX_PAGE_CHARACTERS:
-        wanted = min(PIECE, limit - len(items))
-        rows = context.store.list_sub_tasks(task_id, status, wanted, after)
-        items += map(SubTask.of, rows)
-        if len(rows) < wanted:
-            return items, None
-        after = rows[-1].id
-        size += sum(len(row.payload) + len(row.result or row.error or "") for row in rows)
-    return items, after
+    while len(found) < limit and size < MAX_PAGE_BYTES:
+        wanted = min(PIECE, limit - len(found))
+        piece = store.list_sub_tasks(task_id, status, wanted, after)
+        found += piece
+        if len(piece) < wanted:
+            return found, True
+        after = ids.number_of(piece[-1].id)
+        size += sum(len(memoryview(raw)) for one in piece for raw in (one.payload, one.result, one.error))
+    return found, False
 
 
 ROUTES = (

@@ -6,36 +6,23 @@ from app import ids
 from app.partner.schemas import TaskPage
 from app.partner.store import Store
 from app.web import cursors
+from app.web.fields import known_task_id, unknown_task
 from app.web.problems import NotFound, StateConflict
 from app.web.request import Request
 from app.web.response import Response, json_response, page
 from app.web.routes import CURSOR, LIMIT, Context, Route, status_of
-from app.web.schemas import TASK_STATUSES, Task, TaskRow
-
-
-def known_task_id(text: str) -> int:
-    """The number in a task id. Raises NotFound."""
-    task_id = ids.parse_task_id(text)
-    if task_id is None:
-        raise unknown_task()
-    return task_id
-
-
-def unknown_task() -> NotFound:
-    return NotFound("there is no such task")
+from app.web.schemas import TASK_STATUSES, Task
 
 
 def read_task(context: Context[Store], _request: Request, task_id: str) -> Response:
-    return json_response(Task.of(_find(context, known_task_id(task_id))))
+    return json_response(_find(context, known_task_id(task_id)))
 
 
 def list_tasks(context: Context[Store], request: Request) -> Response:
     status, limit = request.choice("status", TASK_STATUSES), request.limit()
     (before,) = request.cursor("t") or (None,)
-    rows = context.store.list_tasks(status, limit, before)
-    return page(
-        [Task.of(row) for row in rows], cursors.write("t", rows[-1].id) if len(rows) == limit else None
-    )
+    tasks = context.store.list_tasks(status, limit, before)
+    return page(tasks, cursors.write("t", ids.number_of(tasks[-1].id)) if len(tasks) == limit else None)
 
 
 def cancel_task(context: Context[Store], _request: Request, task_id: str) -> Response:
@@ -45,14 +32,14 @@ def cancel_task(context: Context[Store], _request: Request, task_id: str) -> Res
         raise unknown_task()
     if outcome == "finished":
         raise StateConflict("the task has ended already")
-    return json_response(Task.of(_find(context, number)))
+    return json_response(_find(context, number))
 
 
-def _find(context: Context[Store], task_id: int) -> TaskRow:
-    row = context.store.read_task(task_id)
-    if row is None:
+def _find(context: Context[Store], task_id: int) -> Task:
+    task = context.store.read_task(task_id)
+    if task is None:
         raise unknown_task()
-    return row
+    return task
 
 
 ROUTES = (

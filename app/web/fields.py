@@ -6,6 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from app import ids
+from app.web.problems import NotFound
+
 QUEUE_PATTERN = r"\A[a-z0-9][a-z0-9_.-]{0,62}\Z"
 DEFAULT_QUEUE = "default"
 MAX_BATCH = 1000
@@ -25,3 +28,15 @@ WorkerId = Annotated[
 Limit = Annotated[int, Meta(ge=1, le=MAX_BATCH)]
 LeaseSeconds = Annotated[int, Meta(ge=1, le=3600)]
 MaxAttempts = Annotated[int, Meta(ge=1, le=100)]
+
+
+def known_task_id(text: str) -> int:
+    """Return the number in a task id. Raises NotFound for any other text, as for an id that is unknown."""
+    task_id = ids.parse_task_id(text)
+    if task_id is None:
+        raise unknown_task()
+    return task_id
+
+
+def unknown_task() -> NotFound:
+    return NotFound("there is no such task")

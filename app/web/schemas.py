@@ -7,11 +7,12 @@ byte is typed `Json` or `JsonObject`, and is a `msgspec.Raw` when it goes out.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from app import ids
+from app.db import Row
 from app.webhooks.outcomes import Outcome
 
 TaskStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
@@ -78,28 +79,6 @@ class Completion(Schema):
     deadline_seconds: float | UnsetType = UNSET
 
 
-class TaskRow(NamedTuple):
-    """A row of rvq.task_view, in its order."""
-
-    id: int
-    status: TaskStatus
-    queue: str
-    metadata: str | None
-    webhook_url: str | None
-    policy: Policy
-    required: int | None
-    deadline_seconds: float | None
-    created_at: datetime
-    finished_at: datetime | None
-    total: int
-    scheduled: int
-    queued: int
-    claimed: int
-    succeeded: int
-    failed: int
-    cancelled: int
-
-
 class Task(Schema):
     id: str
     status: TaskStatus
@@ -112,18 +91,31 @@ class Task(Schema):
     counts: Counts
 
     @classmethod
-    def of(cls, row: TaskRow) -> Task:
-        deadline = UNSET if row.deadline_seconds is None else whole(row.deadline_seconds)
+    def from_row(cls, row: Row) -> Task:
+        """Return the task of a row of rvq.task_view."""
+        (
+            number,
+            status,
+            queue,
+            metadata,
+            webhook_url,
+            policy,
+            required,
+            deadline,
+            created,
+            finished,
+            *counts,
+        ) = row
         return cls(
-            id=ids.task_id(row.id),
-            status=row.status,
-            queue=row.queue,
-            metadata=raw(row.metadata),
-            webhook_url=row.webhook_url,
-            completion=Completion(row.policy, row.required or UNSET, deadline),
-            created_at=moment(row.created_at),
-            finished_at=moment_or_null(row.finished_at),
-            counts=Counts(*row[10:]),
+            ids.task_id(number),
+            status,
+            queue,
+            raw(metadata),
+            webhook_url,
+            Completion(policy, required or UNSET, UNSET if deadline is None else whole(deadline)),
+            moment(created),
+            moment_or_null(finished),
+            Counts(*counts),
         )
 
 

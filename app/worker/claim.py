@@ -12,9 +12,8 @@ from app.web.fields import DEFAULT_QUEUE, LeaseSeconds, Limit, QueueName, Worker
 from app.web.request import Request
 from app.web.response import Deferred, Response, json_response
 from app.web.routes import Context, Route
-from app.web.schemas import moment
 from app.worker.schemas import Claimed, ClaimedSubTask
-from app.worker.store import Claim, ClaimedRow, Store
+from app.worker.store import Claim, Store
 
 DEFAULT_LEASE_SECONDS = 60
 MAX_QUEUES = 64
@@ -34,18 +33,16 @@ class ClaimBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(ClaimBody)
 
 
-def claim_sub_tasks(context: Context[Store], request: Request) -> Deferred[list[ClaimedRow]]:
+def claim_sub_tasks(context: Context[Store], request: Request) -> Deferred[list[ClaimedSubTask]]:
     body = request.json(DECODER).value
     claim = Claim(body.worker_id, body.limit, body.lease_seconds, tuple(body.queues))
     return Deferred(context.store.claim(claim), _claimed)
 
 
-def _claimed(rows: list[ClaimedRow]) -> Response:
-    if rows:
-        metrics.CLAIMED.inc(len(rows))
-    # One claim's leases end at the same moment.
-    expires_at = moment(rows[0].lease_expires_at) if rows else ""
-    return json_response(Claimed([ClaimedSubTask.of(row, expires_at) for row in rows]))
+def _claimed(sub_tasks: list[ClaimedSubTask]) -> Response:
+    if sub_tasks:
+        metrics.CLAIMED.inc(len(sub_tasks))
+    return json_response(Claimed(sub_tasks))
 
 
 ROUTES = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from app import ids
+from app.db import Row
 from app.web.schemas import Json, Moment, Schema, raw
-from app.worker.store import ClaimedRow
 
 
 class ClaimedSubTask(Schema):
@@ -21,17 +21,19 @@ class ClaimedSubTask(Schema):
     lease_expires_at: Moment
 
     @classmethod
-    def of(cls, row: ClaimedRow, lease_expires_at: str) -> ClaimedSubTask:
+    def from_row(cls, row: Row, lease_expires_at: str) -> ClaimedSubTask:
+        """Return the sub_task of a row of rvq.claim_sub_tasks, which begins with its claim's number."""
+        _, number, queue, attempt, max_attempts, payload, lease_token, _ = row
         return cls(
-            id=ids.sub_task_id(row.id),
-            task_id=ids.task_id(ids.task_of(row.id)),
-            index=ids.index_of(row.id),
-            queue=row.queue,
-            attempt=row.attempt,
-            max_attempts=row.max_attempts,
-            payload=raw(row.payload),
-            lease_token=row.lease_token.replace("-", ""),
-            lease_expires_at=lease_expires_at,
+            ids.sub_task_id(number),
+            ids.task_id(ids.task_of(number)),
+            ids.index_of(number),
+            queue,
+            attempt,
+            max_attempts,
+            raw(payload),
+            lease_token.replace("-", ""),
+            lease_expires_at,
         )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import NamedTuple
 
 from app.db import Pool
 from app.db.coalescing import Coalescer, Future
 from app.web import metrics
+from app.web.schemas import moment
+from app.worker.schemas import ClaimedSubTask
 
 # Stand for "the next one" and "none" in joined results and errors; no JSON has these bytes.
 SEPARATOR, NONE = "\x1e", "\x1f"
@@ -38,16 +39,6 @@ class Claim(NamedTuple):
     queues: tuple[str, ...]
 
 
-class ClaimedRow(NamedTuple):
-    id: int
-    queue: str
-    attempt: int
-    max_attempts: int
-    payload: str
-    lease_token: str
-    lease_expires_at: datetime
-
-
 class Report(NamedTuple):
     """What a worker says of one lease. `result` and `error` are JSON as it was sent, or None."""
 
@@ -71,7 +62,7 @@ class Store:
         self._pool = pool
         self._merger = coalescer
 
-    def claim(self, claim: Claim) -> Future[list[ClaimedRow]]:
+    def claim(self, claim: Claim) -> Future[list[ClaimedSubTask]]:
         key = claim.lease_seconds, claim.queues
         return self._merger.submit(self._claim, claim, key=key, weight=claim.limit)
 
@@ -80,15 +71,18 @@ class Store:
         weight = max(len(reports), sum(len(report.result or "") for report in reports) // 1024)
         return self._merger.submit(self._complete, (worker_id, reports), weight=weight)
 
-    def _claim(self, claims: Sequence[Claim]) -> list[list[ClaimedRow]]:
+    def _claim(self, claims: Sequence[Claim]) -> list[list[ClaimedSubTask]]:
         """Of claims that differ in worker and limit only."""
         _CLAIMS.batches.inc()
         _CLAIMS.calls.inc(len(claims))
         workers, limits = [claim.worker_id for claim in claims], [claim.limit for claim in claims]
-        found: list[list[ClaimedRow]] = [[] for _ in claims]
+        found: list[list[ClaimedSubTask]] = [[] for _ in claims]
         params = (workers, limits, claims[0].lease_seconds, list(claims[0].queues))
-        for number, *row in self._pool.rows(_CLAIM, params):
-            found[number - 1].append(ClaimedRow(*row))
+        rows = self._pool.rows(_CLAIM, params)
+        # All leases of one statement end at the same moment.
+        expires_at = moment(rows[0][-1]) if rows else ""
+        for row in rows:
+            found[row[0] - 1].append(ClaimedSubTask.from_row(row, expires_at))
         return found
 
     def _complete(self, of_workers: Sequence[tuple[str, Sequence[Report]]]) -> list[list[str]]:
