@@ -20,9 +20,8 @@ hooks.choose_metrics_folder(os.environ)
 bind = settings.bind
 workers = settings.processes
 threads = hooks.threads_of(settings)
-worker_class = "app.server.worker.Worker"
+worker_class = hooks.worker_class()
 worker_connections = hooks.connections_that_fit(threads)
-http_parser = "fast"
 preload_app = False
 # Workers poll: a kept connection saves them a handshake each time. Longer than nginx keeps its own (60 s).
 keepalive = 75
@@ -33,7 +32,7 @@ worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 # nginx in front says what the client asked for; nothing else may.
 forwarded_allow_ips = "127.0.0.1,::1"
 control_socket_disable = True
-logger_class = "app.server.worker.ForwardingLogger"
+logger_class = "app.server.adapters.ForwardingLogger"
 proc_name = "rvq-api"
 
 on_starting = hooks.on_starting

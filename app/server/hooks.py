@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gc
+import importlib.util
 import logging
 import os
 import resource
+import select
 import shutil
 import signal
 import sys
@@ -28,6 +30,7 @@ from app.db import DatabaseError, DatabaseUnavailable, Pool, partitions
 from app.db.migrations import MigrationError, migrate
 from app.db.sql_files import SqlFiles
 from app.logs import configure_logging
+from app.server.adapters import respond_to_error
 from app.settings import Settings, SettingsError, load_settings
 
 log = logging.getLogger("rvq.serving")
@@ -67,6 +70,12 @@ def load(environ: Mapping[str, str], before: Settings | None = None) -> Settings
 def threads_of(settings: Settings) -> int:
     """Of one process: one for each connection, the waiters, and some spare."""
     return settings.connections_per_process * (1 + WAITERS_PER_CONNECTION) + SPARE_THREADS
+
+
+def worker_class() -> str:
+    """Return the fast worker where Gunicorn's C parser and epoll are there for it, else Gunicorn's own."""
+    has_parser = importlib.util.find_spec("gunicorn_h1c") is not None
+    return "app.server.worker.Worker" if has_parser and hasattr(select, "epoll") else "gthread"
 
 
 def make_pool(settings: Settings) -> Pool:
@@ -151,6 +160,7 @@ def pre_fork(server: Any, worker: Any) -> None:
 def post_fork(_server: Any, worker: Any) -> None:
     """In a new process: all its connections, warm. Without the database it serves 503 until it is back."""
     global pool
+    worker.handle_error = respond_to_error
     cpu.pin_to_core(worker.core)
     cpu.use_batch_policy()
     from app.partner.store import WARM_UP as PARTNER

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import secrets
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from gunicorn import SERVER, util  # type: ignore[import-untyped]
-from gunicorn.glogging import Logger  # type: ignore[import-untyped]
 from gunicorn.http import wsgi  # type: ignore[import-untyped]
-from gunicorn.http.errors import (  # type: ignore[import-untyped]
-    LimitRequestHeaders,
-    ParseException,
-)
 
 from app.server.connection import Connection
 from app.server.loop import ThreadedWorker
 from app.server.parser import PlainRequest
-from app.web.problems import MEDIA_TYPE, MalformedRequest, Problem, TooManyHeaders, Unexpected
 from app.web.request import Environ
 
 
@@ -75,33 +66,3 @@ class Worker(ThreadedWorker):
         )
         environ["wsgi.multithread"] = True
         return packet, environ
-
-    def handle_error(self, _req: Any, client: Any, _addr: Any, exc: BaseException) -> None:
-        """Gunicorn would answer with a page of HTML that repeats what was sent."""
-        if isinstance(exc, ParseException):
-            self.log.info("not HTTP: %s", type(exc).__name__)
-            kind: type[Problem] = MalformedRequest
-            if isinstance(exc, LimitRequestHeaders):
-                kind = TooManyHeaders
-        else:
-            self.log.error("a request failed outside the app", exc_info=exc)
-            kind = Unexpected
-        request_id = secrets.token_hex(12)
-        body = kind().body(request_id)
-        head = (
-            f"HTTP/1.1 {kind.status} {kind.title()}\r\nConnection: close\r\nX-Request-Id: {request_id}\r\n"
-            f"Content-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        with contextlib.suppress(OSError):
-            util.write_nonblock(client, head.encode() + body)
-
-
-class ForwardingLogger(Logger):  # type: ignore[misc]
-    """Gunicorn's messages in our format: they go where everything that is logged goes."""
-
-    def setup(self, cfg: Any) -> None:
-        self.cfg = cfg
-        for logger in (self.error_log, self.access_log):
-            logger.handlers.clear()
-            logger.propagate = True
-            logger.setLevel(logging.NOTSET)
