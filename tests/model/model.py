@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
+
+from tests.model.states import Stateful
 
 SECOND = 1_000_000
 EXPIRED = '{"code":"lease_expired","message":"the lease expired before the worker reported"}'
@@ -16,9 +19,10 @@ Range = tuple[int, int]
 
 
 @dataclass
-class SubTask:
+class SubTask(Stateful):
     """`due_at` is a range while nobody has looked: back-off has jitter."""
 
+    kind: ClassVar[str] = "sub_task"
     id: int
     queue: str
     queued_at: int
@@ -63,9 +67,10 @@ class SubTask:
 
 
 @dataclass
-class Delivery:
+class Delivery(Stateful):
     """Of one event."""
 
+    kind: ClassVar[str] = "delivery"
     status: str = "pending"
     due_at: int = 0
     token: str | None = None
@@ -75,7 +80,10 @@ class Delivery:
 
 
 @dataclass
-class Task:
+class Task(Stateful):
+    """`status` is what a reader sees; `refresh` works it out after each step that may change it."""
+
+    kind: ClassVar[str] = "task"
     id: int
     queue: str
     policy: str
@@ -93,8 +101,12 @@ class Task:
     def count(self, *statuses: str) -> int:
         return sum(sub_task.status in statuses for sub_task in self.sub_tasks)
 
-    @property
-    def status(self) -> str:
+    def refresh(self) -> None:
+        status = self._shown()
+        if status != self.status:
+            self.status = status
+
+    def _shown(self) -> str:
         if not self.open:
             return self.events[-1][1]
         tried = any(sub_task.attempt for sub_task in self.sub_tasks if sub_task.open)
@@ -142,6 +154,7 @@ class Model:
         task.deadline_at = None if task.deadline is None else self.now + task.deadline
         self.tasks[task.id] = task
         self.sub_tasks.update({sub_task.id: sub_task for sub_task in task.sub_tasks})
+        task.refresh()
 
     def cancel(self, task_id: int) -> str:
         task = self.tasks.get(task_id)
@@ -171,6 +184,7 @@ class Model:
                 sub_task.status, sub_task.again, sub_task.finished_at = "queued", True, None
                 sub_task.limit = sub_task.attempt + sub_task.max_attempts
                 sub_task.worker = None
+        task.refresh()
 
     # worker
 
@@ -182,6 +196,7 @@ class Model:
         for sub_task in taken:
             sub_task.status, sub_task.worker, sub_task.lease_until = "claimed", worker, self.now + lease
             sub_task.attempt += 1
+            self._task_of(sub_task).refresh()
         return taken
 
     def _take(self, limit: int, queues: Sequence[str], but: Sequence[SubTask] = ()) -> list[SubTask]:
@@ -255,6 +270,7 @@ class Model:
                 sub_task.attempt -= 1
                 sub_task.token = sub_task.worker = None
                 sub_task.wait(0, self.now)
+                self._task_of(sub_task).refresh()
         return outcomes
 
     # maintenance
@@ -289,8 +305,7 @@ class Model:
     # fan-in
 
     def _advance(self, ended: Iterable[SubTask]) -> None:
-        for task_id in {sub_task.id & -16384 for sub_task in ended}:
-            task = self.tasks[task_id]
+        for task in {sub_task.id & -16384: self._task_of(sub_task) for sub_task in ended}.values():
             verdict = task.verdict()
             if verdict:
                 self._end(task, verdict)
@@ -304,8 +319,12 @@ class Model:
         counts = (task.count("succeeded"), task.count("failed"), task.count("cancelled"))
         task.open, task.finished_at = False, self.now
         task.events.append((task.id + task.run, status, *counts))
+        task.refresh()
         if task.webhook:
             self.deliveries[task.id + task.run] = Delivery(due_at=self.now)
+
+    def _task_of(self, sub_task: SubTask) -> Task:
+        return self.tasks[sub_task.id & -16384]
 
     # dispatcher
 
