@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from tests.model.states import Stateful
 
@@ -19,10 +18,9 @@ Range = tuple[int, int]
 
 
 @dataclass
-class SubTask(Stateful):
+class SubTask(Stateful, kind="sub_task"):
     """`due_at` is a range while nobody has looked: back-off has jitter."""
 
-    kind: ClassVar[str] = "sub_task"
     id: int
     queue: str
     queued_at: int
@@ -67,10 +65,9 @@ class SubTask(Stateful):
 
 
 @dataclass
-class Delivery(Stateful):
+class Delivery(Stateful, kind="delivery"):
     """Of one event."""
 
-    kind: ClassVar[str] = "delivery"
     status: str = "pending"
     due_at: int = 0
     token: str | None = None
@@ -80,10 +77,9 @@ class Delivery(Stateful):
 
 
 @dataclass
-class Task(Stateful):
+class Task(Stateful, kind="task"):
     """`status` is what a reader sees; `refresh` works it out after each step that may change it."""
 
-    kind: ClassVar[str] = "task"
     id: int
     queue: str
     policy: str

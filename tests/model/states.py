@@ -37,6 +37,9 @@ class Stateful:
     taken: ClassVar[set[tuple[str, str, str]]] = set()
     status: str = START
 
+    def __init_subclass__(cls, kind: str) -> None:
+        cls.kind = kind
+
     def __setattr__(self, name: str, value: object) -> None:
         if name == "status":
             change = (self.kind, self.__dict__.get("status", START), str(value))
