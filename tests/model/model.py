@@ -301,7 +301,8 @@ class Model:
     # fan-in
 
     def _advance(self, ended: Iterable[SubTask]) -> None:
-        for task in {sub_task.id & -16384: self._task_of(sub_task) for sub_task in ended}.values():
+        for task_id in {sub_task.id & -16384 for sub_task in ended}:
+            task = self.tasks[task_id]
             verdict = task.verdict()
             if verdict:
                 self._end(task, verdict)
