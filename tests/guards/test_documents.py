@@ -36,7 +36,8 @@ def there() -> set[str]:
     """Return the folders that hold Python or SQL, and the modules at the top of a package."""
     files = [path for folder in PACKAGES for path in (ROOT / folder).rglob("*.py")]
     files = [path for path in files if "node_modules" not in path.parts and path.stat().st_size]
-    folders = {relative(path.parent) + "/" for path in [*files, *(ROOT / "sql").rglob("*.sql")]}
+    nested = [path.relative_to(ROOT).parents for path in [*files, *(ROOT / "sql").rglob("*.sql")]]
+    folders = {f"{parent}/" for parents in nested for parent in parents[:-1]}
     modules = {relative(path) for path in files if path.parent.parent == ROOT and path.stem != "__init__"}
     return folders | modules
 
