@@ -6,14 +6,14 @@ import ast
 import re
 from pathlib import Path
 
-from tests.support.source import PACKAGES, ROOT, python_files, relative, tree
+from tests.support.source import PACKAGES, ROOT, pages, python_files, relative, tree
 
 CODE_LINES, TEST_LINES, SQL_LINES, FUNCTION_LINES = 260, 400, 90, 45
 # The glossary has task and sub_task; the names that other systems use for them would mean a third thing.
 # (A command line's option has a hyphen where the word has its underscore.)
 FORBIDDEN = re.compile(r"\b([Jj]obs?|[Ss]ubtasks?|(?<!--)[Ss]ub[- ][Tt]asks?)\b")
 # Where other systems are talked about in their own words.
-ELSEWHERE = ("bench/peers/", "docs/benchmarks.md", "tests/guards/test_files.py", "DESIGN.md")
+ELSEWHERE = ("bench/peers/", "docs/performance.md", "tests/guards/test_files.py", "DESIGN.md")
 
 
 def sql_files() -> list[Path]:
@@ -46,7 +46,7 @@ def test_functions_are_short() -> None:
 
 
 def test_one_word_for_each_thing() -> None:
-    texts = python_files(*PACKAGES, "tests") + sql_files() + sorted(ROOT.glob("*.md"))
+    texts = python_files(*PACKAGES, "tests") + sql_files() + pages()
     found = [
         f"{relative(path)}:{number}: {line.strip()}"
         for path in texts

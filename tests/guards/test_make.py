@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 
-from tests.support.source import ROOT
+from tests.support.source import ROOT, pages
 
 TARGET = re.compile(r"^([a-z][a-z-]*):(?!=)", re.MULTILINE)
 MENTION = re.compile(r"`make ([a-z][a-z-]*)|^\s*(?:\$ )?make ([a-z][a-z-]*)", re.MULTILINE)
@@ -25,7 +25,6 @@ def test_make_alone_lists_every_target() -> None:
 
 
 def test_every_make_target_in_a_document_exists() -> None:
-    documents = [path for pattern in ("*.md", "[a-z]*/*.md") for path in ROOT.glob(pattern)]
-    text = "\n".join(path.read_text() for path in documents)
+    text = "\n".join(path.read_text() for path in pages())
     mentioned = {first or second for first, second in MENTION.findall(text)}
     assert mentioned <= targets()

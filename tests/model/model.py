@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tests.model.states import Stateful
+
 SECOND = 1_000_000
 EXPIRED = '{"code":"lease_expired","message":"the lease expired before the worker reported"}'
 OPEN = ("scheduled", "queued", "claimed")
@@ -16,7 +18,7 @@ Range = tuple[int, int]
 
 
 @dataclass
-class SubTask:
+class SubTask(Stateful, kind="sub_task"):
     """`due_at` is a range while nobody has looked: back-off has jitter."""
 
     id: int
@@ -63,7 +65,7 @@ class SubTask:
 
 
 @dataclass
-class Delivery:
+class Delivery(Stateful, kind="delivery"):
     """Of one event."""
 
     status: str = "pending"
@@ -75,7 +77,9 @@ class Delivery:
 
 
 @dataclass
-class Task:
+class Task(Stateful, kind="task"):
+    """`status` is what a reader sees; `refresh` works it out after each step that may change it."""
+
     id: int
     queue: str
     policy: str
@@ -93,8 +97,12 @@ class Task:
     def count(self, *statuses: str) -> int:
         return sum(sub_task.status in statuses for sub_task in self.sub_tasks)
 
-    @property
-    def status(self) -> str:
+    def refresh(self) -> None:
+        status = self._shown()
+        if status != self.status:
+            self.status = status
+
+    def _shown(self) -> str:
         if not self.open:
             return self.events[-1][1]
         tried = any(sub_task.attempt for sub_task in self.sub_tasks if sub_task.open)
@@ -142,6 +150,7 @@ class Model:
         task.deadline_at = None if task.deadline is None else self.now + task.deadline
         self.tasks[task.id] = task
         self.sub_tasks.update({sub_task.id: sub_task for sub_task in task.sub_tasks})
+        task.refresh()
 
     def cancel(self, task_id: int) -> str:
         task = self.tasks.get(task_id)
@@ -171,6 +180,7 @@ class Model:
                 sub_task.status, sub_task.again, sub_task.finished_at = "queued", True, None
                 sub_task.limit = sub_task.attempt + sub_task.max_attempts
                 sub_task.worker = None
+        task.refresh()
 
     # worker
 
@@ -182,6 +192,7 @@ class Model:
         for sub_task in taken:
             sub_task.status, sub_task.worker, sub_task.lease_until = "claimed", worker, self.now + lease
             sub_task.attempt += 1
+            self._task_of(sub_task).refresh()
         return taken
 
     def _take(self, limit: int, queues: Sequence[str], but: Sequence[SubTask] = ()) -> list[SubTask]:
@@ -255,6 +266,7 @@ class Model:
                 sub_task.attempt -= 1
                 sub_task.token = sub_task.worker = None
                 sub_task.wait(0, self.now)
+                self._task_of(sub_task).refresh()
         return outcomes
 
     # maintenance
@@ -304,8 +316,12 @@ class Model:
         counts = (task.count("succeeded"), task.count("failed"), task.count("cancelled"))
         task.open, task.finished_at = False, self.now
         task.events.append((task.id + task.run, status, *counts))
+        task.refresh()
         if task.webhook:
             self.deliveries[task.id + task.run] = Delivery(due_at=self.now)
+
+    def _task_of(self, sub_task: SubTask) -> Task:
+        return self.tasks[sub_task.id & -16384]
 
     # dispatcher
 

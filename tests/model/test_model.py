@@ -6,7 +6,6 @@ RVQ_MODEL_EXAMPLES=5000 runs longer, and each time other examples.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import psycopg2
 import pytest
@@ -14,10 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.model.drill import DrilledMachine
-from tests.model.stage import set_the_stage
-from tests.support.database import Database
 from tests.support.mutation import Mutation
-from tests.support.server import Server
 
 EXAMPLES = int(os.environ.get("RVQ_MODEL_EXAMPLES", "0"))
 BRIEF = settings(
@@ -39,17 +35,6 @@ COMMON = {
 }
 # Of twelve drills each: to find what is broken on purpose, not the smallest example of it.
 WALKS = 20
-
-
-@pytest.fixture
-def machine(server: Server) -> Iterator[type[DrilledMachine]]:
-    """Against a database of its own: its clock stands still, and functions in it may be broken."""
-    name = f"{server.prefix}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_model"
-    database = Database(server.create_database(name, server.template))
-    members = {"database": database, "base": set_the_stage(database), "seen": set()}
-    yield type("MachineOnDatabase", (DrilledMachine,), members)
-    database.close()
-    server.drop_database(name)
 
 
 @pytest.mark.slow

@@ -11,6 +11,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("app", "dispatcher", "worker_sdk", "rvq", "bench")
 CODE = (*PACKAGES, "tests", "sql", "deploy", "docs")
 
+# What people write and read: not what measurements write.
+PAGES = ("*.md", "docs/*.md", "sql/*.md", "worker_sdk/*.md", "deploy/**/*.md", "examples/**/*.md")
+
+
+def pages() -> list[Path]:
+    """Return all pages of prose, in order."""
+    return sorted(path for pattern in PAGES for path in ROOT.glob(pattern))
+
 
 def python_files(*folders: str) -> list[Path]:
     """All Python files below these folders of the repository, in order."""
