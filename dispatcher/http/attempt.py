@@ -87,17 +87,12 @@ class AttemptTrace:
     def __post_init__(self) -> None:
         self.phase_started = self.started
 
-    def end_phase(self, phase: str) -> None:
-        """End `phase` now; the next one begins."""
-        now = time.monotonic()
-        self.phases[phase] = (now - self.phase_started) * 1000
-        self.phase_started = now
-
-    def end_phase_at(self, phase: str, moment: float | None) -> None:
-        """End `phase` at `moment`; do nothing when that is None."""
-        if moment is not None:
-            self.phases[phase] = (moment - self.phase_started) * 1000
-            self.phase_started = moment
+    def end_phase(self, phase: str, moment: float | None = None) -> None:
+        """End `phase` at that moment of the monotonic clock, else now; the next one begins."""
+        if moment is None:
+            moment = time.monotonic()
+        self.phases[phase] = (moment - self.phase_started) * 1000
+        self.phase_started = moment
 
     def restart(self) -> None:
         """Forget a kept connection's phases and facts, since a fresh one follows; `total` goes on."""

@@ -177,7 +177,8 @@ def _receive_head(reader: Reader, trace: AttemptTrace) -> Head:
             error, "unknown", "sent, but the connection ended without a whole answer"
         ) from None
     finally:
-        trace.end_phase_at("first_byte", reader.first_byte)
+        if reader.first_byte is not None:
+            trace.end_phase("first_byte", reader.first_byte)
 
 
 def _connection_failure(error: Exception, outcome: Outcome, detail: str) -> AttemptFailed:
