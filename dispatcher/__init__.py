@@ -1,1 +1,1 @@
-"""The daemon that sends signed webhooks: claims due deliveries, posts them, settles them."""
+"""The daemon that sends signed webhooks: it claims due deliveries, posts them and settles them."""

@@ -1,4 +1,4 @@
-"""`python -m dispatcher`: sends the webhooks that are due, and keeps the queue tidy, until SIGTERM."""
+"""`python -m dispatcher` sends the webhooks that are due and maintains the queue, until SIGTERM."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from app.db.migrations import MigrationError
 from app.logs import configure_logging
 from app.settings import Settings, SettingsError, load_settings, require_delivery
 from dispatcher.daemon import Daemon, SchemaNotCurrent
+from dispatcher.http.sender import Sender, make_sender
 from dispatcher.systemd import Notifier
 
 log = logging.getLogger("dispatcher")
@@ -23,19 +24,21 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 EX_CONFIG = 78
 
 
-def main(environ: Mapping[str, str] = os.environ, make_daemon: Callable[..., Daemon] = Daemon) -> int:
-    """The exit status. `make_daemon` is for the hostile suite, whose daemon knows its names and authority."""
+def main(
+    environ: Mapping[str, str] = os.environ, sender_for: Callable[[Settings], Sender] = make_sender
+) -> int:
+    """Run the dispatcher and return its exit status. The hostile suite passes a `sender_for` of its own."""
     try:
         settings = read_settings(environ)
     except SettingsError as error:
         print(f"dispatcher: {error}", file=sys.stderr)
         return EX_CONFIG
     configure_logging(settings)
-    # They are waited for by the main thread alone: no handler interrupts anything.
+    # Only the main thread waits for signals, so no handler interrupts anything.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     use_batch_policy()
     runtime = environ.get("RUNTIME_DIRECTORY")
-    daemon = make_daemon(settings, Notifier(environ), runtime_folder=Path(runtime) if runtime else None)
+    daemon = Daemon(settings, Notifier(environ), sender_for(settings), Path(runtime) if runtime else None)
     try:
         return daemon.run(wait_for_signal)
     except (SchemaNotCurrent, MigrationError) as error:
@@ -44,7 +47,7 @@ def main(environ: Mapping[str, str] = os.environ, make_daemon: Callable[..., Dae
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
-    """All settings, those included that only sending needs. Raises SettingsError with every problem."""
+    """Return the settings, with all that sending needs. Raises SettingsError with every problem."""
     try:
         settings = load_settings(environ)
     except SettingsError as error:
@@ -58,7 +61,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def wait_for_signal(seconds: float) -> bool:
-    """Whether one came within that time."""
+    """Return whether a signal came within that time."""
     return signal.sigtimedwait(SIGNALS, seconds) is not None
 
 

@@ -1,4 +1,4 @@
-"""A delivery that this process holds, and what became of one attempt at it."""
+"""A delivery that this process holds, its lease, and the result of one attempt at it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ from dataclasses import dataclass, replace
 from app.ids import event_id
 from dispatcher.http.attempt import Attempt
 from dispatcher.schedule import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Seconds. An attempt takes `attempt` at most; the rest of the lease is for recording it."""
+
+    attempt: float = 15.0
+    margin: float = 15.0
+
+    @property
+    def seconds(self) -> float:
+        return self.attempt + self.margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +41,22 @@ class Delivery:
 
     @property
     def event_id(self) -> str:
-        """The `webhook-id`, the same at every try."""
+        """The `webhook-id`, which is the same at every try."""
         return event_id(self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One attempt, over; `started` on the monotonic clock."""
+    """One finished attempt and what follows from it; `started` is on the monotonic clock."""
 
     delivery: Delivery
     attempt: Attempt
     decision: Decision
     started: float
 
-    def without_answer(self) -> Result:
-        """The same with nothing in it that came from outside: for one that the database won't take."""
+    def without_response(self) -> Result:
+        """Return it with nothing that came from outside, for a result that the database refuses."""
         bare = replace(
-            self.attempt, detail="not recordable", status_code=None, addresses_refused=(), answer=b""
+            self.attempt, detail="not recordable", status_code=None, addresses_refused=(), response_body=b""
         )
         return replace(self, attempt=bare)

@@ -1,7 +1,7 @@
-"""One loop, one thread: a step is called again and again, and tells how long to pause.
+"""A loop is one thread that calls a step again and again; the step returns how long to pause.
 
-Tests call the step and need no thread. A step that fails is logged and called again after a while, whatever
-it was: no loop ends because of an error, and none stops another.
+Tests call the step and need no thread. A step that fails, in whatever way, is logged and called again after a
+while: no loop ends because of an error, and none stops another.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
-Step = Callable[[], float]
-
 
 class Loop:
     """Calls `step` until `stop`. `step` returns seconds to pause; `wake` ends a pause early.
 
-    `on_round` is called after each step that came to its end, and after one that the database refused:
-    that is progress too, of a loop that could do nothing better.
+    `on_round` is called after each step that came to its end, and after one that failed: that is progress
+    too, of a loop that could do nothing better.
     """
 
-    def __init__(self, name: str, step: Step, on_round: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, name: str, step: Callable[[], float], on_round: Callable[[], None] = lambda: None
+    ) -> None:
         self.name = name
-        self.rounds = 0
         self._step = step
         self._on_round = on_round
         self._failures = 0
@@ -50,41 +49,36 @@ class Loop:
             self._wake.set()
 
     def stop(self) -> None:
-        """The step that runs is the last one."""
+        """Let the step that runs be the last one."""
         self._stopping = True
         self._wake.set()
 
-    def join(self, seconds: float) -> bool:
-        """Whether it has ended within that time."""
-        self._thread.join(max(0.0, seconds))
-        return not self.is_alive
+    def join(self, seconds: float) -> None:
+        """Wait until it has ended, for that time at most."""
+        self._thread.join(seconds)
 
     def run_once(self) -> float:
-        """One step with its failures caught: seconds to pause."""
+        """Call the step, catch its failure, and return the seconds to pause."""
         try:
             pause = self._step()
         except DatabaseError as error:
             if self._failures == 0:
                 log.warning("database: %s", error, extra={"loop": self.name})
-            return self._after_failure()
+            pause = self._pause_after_failure()
         except Exception:
             log.exception("a step failed", extra={"loop": self.name})
-            return self._after_failure()
-        if self._failures:
-            log.info("works again", extra={"loop": self.name, "failures": self._failures})
-            self._failures = 0
-        self._end_round()
+            pause = self._pause_after_failure()
+        else:
+            if self._failures:
+                log.info("works again", extra={"loop": self.name, "failures": self._failures})
+                self._failures = 0
+        self._on_round()
         return pause
 
-    def _after_failure(self) -> float:
+    def _pause_after_failure(self) -> float:
         self._failures += 1
-        self._end_round()
         longest = min(FIRST_PAUSE * 2.0 ** min(self._failures, 10), LONGEST_PAUSE)
         return longest * random.uniform(0.5, 1.0)
-
-    def _end_round(self) -> None:
-        self.rounds += 1
-        self._on_round()
 
     def _run(self) -> None:
         while not self._stopping:

@@ -1,7 +1,9 @@
-"""Maintenance: what must happen although nobody asks for it. A loop of its own for each step.
+"""Periodic maintenance steps, each in its own loop.
 
-Each step is one bounded batch, called again at once while batches are full. Any number of dispatchers run
-them: the database lets one at a time through each step, and the others pass.
+STEPS is the table of them: a new step is one more row, and its SQL function. A call is one statement that
+does one bounded batch. Every dispatcher runs every step; an advisory lock lets one at a time through each,
+and the others pass. It is held for the statement alone: a session's lock would not hold behind PgBouncer,
+and a leader would have to be replaced.
 """
 
 from __future__ import annotations
@@ -9,128 +11,164 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from app.db import Row
+from app.db.partitions import DAYS_AHEAD
 from dispatcher.loops import Loop
 from dispatcher.metrics import Metrics
 from dispatcher.store import Store
 
 log = logging.getLogger(__name__)
 
-Work = Callable[[], int | None]
 
-# Seconds between calls, and from how much done on the next call comes at once (0: never).
-FREQUENT: Final = {
-    "promote_due": (0.5, 1000),
-    "expire_leases": (0.5, 500),
-    "end_overdue_tasks": (0.5, 100),
-    "expire_delivery_leases": (0.5, 500),
-    "fold_counters": (1.0, 0),
-    "raise_claim_floors": (0.5, 0),
-    "rescue_below_floors": (60.0, 0),
-    "check_admission": (1.0, 0),
-    "create_partitions": (3600.0, 0),
-}
-RETENTION_EVERY, REPORT_EVERY, SWEEP_EVERY, AUDIT_EVERY = 600.0, 15.0, 10.0, 3600.0
-SWEEP_BATCH = 1000
+class Done(NamedTuple):
+    """How many rows a call did; for a step that walks a table, the id after which the next goes on."""
+
+    rows: int
+    after: int = 0
 
 
-@dataclass
-class MaintenanceStep:
-    """`step` does `work` once and trace how it went; `work` returns how much, None if another does it."""
+def count(rows: list[Row], _: Metrics) -> Done:
+    """Return the number that the statement gave."""
+    return Done(int(rows[0][0]))
+
+
+def export_stranded(rows: list[Row], metrics: Metrics) -> Done:
+    """Export how many stranded tasks the sweep ended. It should never find any."""
+    stranded, last_id = rows[0][0]
+    if stranded:
+        metrics.stranded.inc(stranded)
+        log.error("tasks were stranded: a fault in the fan-in", extra={"tasks": stranded})
+    return Done(stranded, last_id or 0)
+
+
+def export_figures(rows: list[Row], metrics: Metrics) -> Done:
+    """Export the figures that tell whether the database keeps up."""
+    figures: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for figure, label, value in rows:
+        figures[figure][label] = value
+    metrics.set_by_label(metrics.oldest_due, figures["oldest_due"])
+    metrics.set_by_label(metrics.dead_tuples, figures["dead_tuples"])
+    metrics.set_by_label(metrics.table_bytes, figures["table_bytes"])
+    metrics.oldest_transaction.set(figures["oldest_transaction"][""])
+    return Done(0)
+
+
+def export_drift(rows: list[Row], metrics: Metrics) -> Done:
+    """Export every counter that differs from the truth; repairing is an admin's decision."""
+    metrics.drift.clear()
+    for queue, counter, counted, truth in rows:
+        metrics.drift.labels(queue, counter).set(counted - truth)
+        facts = {"queue": queue, "counted": counted, "truth": truth}
+        log.error("counter %s differs from the truth", counter, extra=facts)
+    return Done(len(rows))
+
+
+RETENTION = "SELECT rvq.drop_expired_partitions({retention_days})"
+# The sub-select is evaluated after the lock is taken; a function in FROM might be called before.
+SWEEP = """
+SELECT (SELECT ARRAY[s.stranded, s.last_id] FROM rvq.sweep_stranded_tasks({after}, {batch}) AS s)"""
+FIGURES = """
+SELECT 'oldest_due', h.host, greatest(0, extract(epoch FROM rvq.clock() - h.oldest_due_at))::float8
+  FROM rvq.list_due_hosts() AS h
+UNION ALL
+SELECT f.figure, t.relname, f.value
+  FROM pg_stat_user_tables AS t
+ CROSS JOIN LATERAL (VALUES ('dead_tuples', t.n_dead_tup),
+                            ('table_bytes', pg_total_relation_size(t.relid))) AS f(figure, value)
+ WHERE t.schemaname = 'rvq'
+   AND t.relname IN ('open_tasks', 'open_sub_tasks', 'due_deliveries', 'counter_deltas', 'idempotency_keys')
+UNION ALL
+SELECT 'oldest_transaction', '',
+       coalesce(max(extract(epoch FROM clock_timestamp() - a.xact_start)), 0)::float8
+  FROM pg_stat_activity AS a WHERE a.backend_type = 'client backend' AND a.datname = current_database()"""
+AUDIT = "SELECT a.queue, a.counter, a.counted, a.truth FROM rvq.audit() AS a WHERE a.counted <> a.truth"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One row of the table.
+
+    `lock_key` names the step's advisory lock. It is never changed and never given to another step, since a
+    release and the one before it run side by side. None: every dispatcher needs the step for itself.
+    `every`: seconds between calls. `batch`: a call that did that much is followed by the next at once
+    (0: never). `sql`: one SELECT, in which {batch}, {retention_days} and {after} (see Done) are filled in;
+    with a `lock_key` it has no FROM or WHERE of its own. `read` takes its rows, exports what they tell, and
+    returns what was done. `is_slow`: it may take minutes. `at_start`: the first call is made at once.
+    """
 
     name: str
+    lock_key: int | None
     every: float
-    work: Work
-    metrics: Metrics
-    full: int = 0
+    batch: int
+    sql: str
+    read: Callable[[list[Row], Metrics], Done] = count
+    is_slow: bool = False
     at_start: bool = True
 
-    def step(self) -> float:
-        if not self.at_start:
-            self.at_start = True
-            return self.every * random.uniform(0.5, 1.0)
-        began = time.monotonic()
-        try:
-            done = self.work()
-        except Exception:
-            self.metrics.step_failed.labels(self.name).inc()
-            raise
-        if done is not None:
-            self._note(done, time.monotonic() - began)
-        is_full = self.full > 0 and done is not None and done >= self.full
-        return 0.0 if is_full else self.every * random.uniform(0.9, 1.1)
 
-    def _note(self, done: int, seconds: float) -> None:
-        self.metrics.step_ended.labels(self.name).set_to_current_time()
-        self.metrics.step_seconds.labels(self.name).set(seconds)
-        self.metrics.step_done.labels(self.name).inc(done)
+STEPS: Final = (
+    Step("promote_due", 0, 0.5, 1000, "SELECT rvq.promote_due({batch})"),
+    Step("expire_leases", 1, 0.5, 500, "SELECT rvq.expire_leases({batch})"),
+    Step("end_overdue_tasks", 2, 0.5, 100, "SELECT rvq.end_overdue_tasks({batch})"),
+    Step("expire_delivery_leases", 3, 0.5, 500, "SELECT rvq.expire_delivery_leases({batch})"),
+    Step("fold_counters", 4, 1.0, 0, "SELECT rvq.fold_counters()"),
+    Step("raise_claim_floors", 5, 0.5, 0, "SELECT rvq.raise_claim_floors()"),
+    Step("rescue_below_floors", 6, 60.0, 0, "SELECT rvq.rescue_below_floors()"),
+    Step("check_admission", 7, 1.0, 0, "SELECT (rvq.check_admission() IS NOT NULL)::integer"),
+    Step("create_partitions", 8, 3600.0, 0, f"SELECT rvq.create_partitions({DAYS_AHEAD})"),
+    Step("drop_expired_partitions", 20, 600.0, 1, RETENTION, is_slow=True),
+    # The safety net under fan-in walks all open tasks, a batch a call.
+    Step("sweep_stranded_tasks", 21, 10.0, 1000, SWEEP, export_stranded),
+    Step("report", None, 15.0, 0, FIGURES, export_figures),
+    # Reads everything, so not at each of several restarts.
+    Step("audit", None, 3600.0, 0, AUDIT, export_drift, is_slow=True, at_start=False),
+)
 
 
-class Sweep:
-    """The safety net under fan-in: walks all open tasks, a batch a call. It should never find anything."""
+class StepRunner:
+    """Runs one step again and again and records how it went; its `step` is a loop's."""
 
-    def __init__(self, store: Store, metrics: Metrics) -> None:
+    def __init__(self, step: Step, store: Store, metrics: Metrics, retention_days: int) -> None:
+        self._step = step
         self._store = store
         self._metrics = metrics
+        self._retention_days = retention_days
         self._after = 0
+        self._may_begin = step.at_start
 
-    def __call__(self) -> int:
-        last_id, stranded = self._store.sweep_stranded_tasks(self._after, SWEEP_BATCH)
-        self._after = last_id or 0
-        if stranded:
-            self._metrics.stranded.inc(stranded)
-            log.error("tasks were stranded: a fault in the fan-in", extra={"tasks": stranded})
-        return stranded
+    def step(self) -> float:
+        """Do one batch and return the seconds until the next. Raises what the database raises."""
+        every = self._step.every
+        if not self._may_begin:
+            self._may_begin = True
+            return every * random.uniform(0.5, 1.0)
+        try:
+            done = self._run()
+        except Exception:
+            self._metrics.step_failed.labels(self._step.name).inc()
+            raise
+        is_full = 0 < self._step.batch <= done
+        return 0.0 if is_full else every * random.uniform(0.9, 1.1)
 
-
-def maintenance_steps(store: Store, metrics: Metrics, retention_days: int) -> list[MaintenanceStep]:
-    steps = [
-        MaintenanceStep(name, every, _frequent(store, name), metrics, full)
-        for name, (every, full) in FREQUENT.items()
-    ]
-    return [
-        *steps,
-        MaintenanceStep(
-            "drop_expired_partitions",
-            RETENTION_EVERY,
-            lambda: store.drop_expired_partitions(retention_days),
-            metrics,
-            full=1,
-        ),
-        MaintenanceStep("sweep_stranded_tasks", SWEEP_EVERY, Sweep(store, metrics), metrics),
-        MaintenanceStep("report", REPORT_EVERY, lambda: report(store, metrics), metrics),
-        # Reads everything, so not at each of several restarts.
-        MaintenanceStep("audit", AUDIT_EVERY, lambda: audit(store, metrics), metrics, at_start=False),
-    ]
-
-
-def maintenance_loops(steps: list[MaintenanceStep]) -> Iterator[Loop]:
-    return (Loop(step.name, step.step) for step in steps)
+    def _run(self) -> int:
+        """Return how much was done: 0, and no success recorded, while another dispatcher runs the step."""
+        step, began = self._step, time.monotonic()
+        sql = step.sql.format(batch=step.batch, after=self._after, retention_days=self._retention_days)
+        rows = self._store.run_step(sql, step.lock_key, is_slow=step.is_slow)
+        if rows is None:
+            return 0
+        done, self._after = step.read(rows, self._metrics)
+        self._metrics.step_ended.labels(step.name).set_to_current_time()
+        self._metrics.step_seconds.labels(step.name).set(time.monotonic() - began)
+        self._metrics.step_done.labels(step.name).inc(done)
+        return done
 
 
-def audit(store: Store, metrics: Metrics) -> int:
-    """Export every counter that differs from the truth; repairing is an admin's decision."""
-    drift = store.audit()
-    metrics.drift.clear()
-    for found in drift:
-        metrics.drift.labels(found.queue, found.counter).set(found.counted - found.truth)
-        facts = {"queue": found.queue, "counted": found.counted, "truth": found.truth}
-        log.error("counter %s differs from the truth", found.counter, extra=facts)
-    return len(drift)
-
-
-def report(store: Store, metrics: Metrics) -> int:
-    """Figures of the database that tell whether it keeps up."""
-    metrics.set_by_label(metrics.oldest_due, store.waiting_by_host())
-    for name, dead, size in store.table_figures():
-        metrics.dead_tuples.labels(name).set(dead)
-        metrics.table_bytes.labels(name).set(size)
-    metrics.oldest_transaction.set(store.oldest_transaction_seconds())
-    return 0
-
-
-def _frequent(store: Store, name: str) -> Work:
-    return lambda: store.run_step(name)
+def maintenance_loops(store: Store, metrics: Metrics, retention_days: int) -> list[Loop]:
+    """Return a loop for each step."""
+    return [Loop(step.name, StepRunner(step, store, metrics, retention_days).step) for step in STEPS]

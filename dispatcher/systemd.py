@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Tells the service manager how we are; does nothing where there is none. Never raises."""
+    """Tells the service manager how this process is; does nothing where there is none. Never raises."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         name = environ.get("NOTIFY_SOCKET", "")
@@ -34,7 +34,7 @@ class Notifier:
         self.send(f"STATUS={text}")
 
     def feed_watchdog(self) -> None:
-        """Call it as often as you like: it is sent four times per interval at most."""
+        """Say that the process is alive. May be called often: four notices an interval are sent at most."""
         if self._watchdog_seconds is None:
             return
         now = time.monotonic()
@@ -51,7 +51,7 @@ class Notifier:
 
 
 def _watchdog_seconds(environ: Mapping[str, str]) -> float | None:
-    """The unit's WatchdogSec=, if it is meant for this process."""
+    """Return the unit's WatchdogSec=, if it is meant for this process."""
     text, pid = environ.get("WATCHDOG_USEC", ""), environ.get("WATCHDOG_PID", "")
     if not text.isdigit() or int(text) == 0 or (pid and pid != str(os.getpid())):
         return None

@@ -1,13 +1,13 @@
 """Where a webhook may go: the exact list of hosts and the one accepted spelling of an address.
 
-A leaf module: the API asks it when a task is created, the dispatcher asks it again at each try, because
-the stored row may have changed in between. Two questions, with the resolution of the name between them:
+The API asks this leaf module when a task is created. The dispatcher asks it again at each try, because the
+stored row may have changed in between. There are two questions, and the name is resolved between them:
 
 `check_url`: is this text one of the addresses that the operator listed? It is matched as raw text before
 any URL parser sees it, because parsers differ: for `http://127.0.0.1\\@allowed/`, urlsplit says `allowed`
 and requests dials 127.0.0.1. Every other spelling is refused, never repaired.
 
-`check_address`: may this IP address be dialled for this host? Public ones may, others only through a pair.
+`check_address`: may this IP address be dialled for this host? Public ones may, others only with a pair.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PrivateHost:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An accepted address, taken apart. `host_key` (`host:port`) is what shares and breakers count by."""
+    """An accepted URL in its parts. `host_key` (`host:port`) is what windows and breakers count by."""
 
     scheme: str
     host: str
@@ -83,7 +83,7 @@ class Target:
 
 
 def parse_allowed_host(text: str) -> AllowedHost:
-    """`hooks.example`, `hooks.example:8443` or `http://127.0.0.1:9000`; ValueError says what is wrong.
+    """Read `hooks.example`, `hooks.example:8443` or `http://127.0.0.1:9000`. ValueError says what is wrong.
 
     No message repeats the text: somebody may have written a password into it.
     """
@@ -97,7 +97,7 @@ def parse_allowed_host(text: str) -> AllowedHost:
 
 
 def parse_private_host(text: str) -> PrivateHost:
-    """`hooks.internal=10.1.2.0/24`; ValueError says what is wrong. No public address may be in it."""
+    """Read `hooks.internal=10.1.2.0/24`, without a public address in it. ValueError says what is wrong."""
     host, _, cidr = text.partition("=")
     try:
         network = ip_network(cidr)
@@ -110,9 +110,9 @@ def parse_private_host(text: str) -> PrivateHost:
 
 @lru_cache(maxsize=1024)
 def check_url(url: str, allowed: tuple[AllowedHost, ...]) -> Target:
-    """The target of `url`; AddressRefused unless it is spelt the accepted way and its host is listed.
+    """Return the target of `url`. Raises AddressRefused unless it is well spelt and its host is listed.
 
-    Remembered for the addresses of late (not the refused ones): a partner's tasks mostly name the same one.
+    Recent results are cached (refusals are not), since a partner's tasks mostly name the same URL.
     """
     _refuse_suspicious_text(url)
     match = _URL.match(url)
@@ -128,7 +128,7 @@ def check_url(url: str, allowed: tuple[AllowedHost, ...]) -> Target:
 
 
 def check_address(ip: str, host: str, private_hosts: tuple[PrivateHost, ...]) -> str:
-    """The address to dial for `ip`, which `host` resolved to; AddressRefused unless public or paired."""
+    """Return the address to dial for `ip`, to which `host` resolved. Raises AddressRefused if none may be."""
     try:
         address = unwrapped(ip_address(ip))
     except ValueError:
@@ -140,7 +140,7 @@ def check_address(ip: str, host: str, private_hosts: tuple[PrivateHost, ...]) ->
 
 
 def _refuse_suspicious_text(url: str) -> None:
-    """Each of these is refused by the pattern too; here it gets a reason that helps."""
+    """Refuse with a reason that helps what the pattern would refuse too."""
     if len(url) > MAX_URL:
         raise AddressRefused("too_long", f"it is longer than {MAX_URL} characters")
     if not url.isascii():
@@ -158,7 +158,7 @@ def _refuse_suspicious_text(url: str) -> None:
 
 
 def _assert_parsers_agree(url: str, scheme: str, host: str, port: int) -> None:
-    """A second line behind the pattern: what was matched is what both parsers would dial."""
+    """Check, as a second line of defence, that both parsers would dial what the pattern matched."""
     try:
         split, parsed = urlsplit(url), parse_url(url)
         by_urlsplit = (split.scheme, split.hostname, split.port or DEFAULT_PORTS[scheme], split.username)
@@ -171,7 +171,7 @@ def _assert_parsers_agree(url: str, scheme: str, host: str, port: int) -> None:
 
 
 def _parse_host(text: str) -> str:
-    """A host in its one accepted spelling, brackets off; ValueError otherwise."""
+    """Return a host in its one accepted spelling, without brackets. Raises ValueError."""
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     if bare == text and not _ENDS_IN_NUMBER.search(text):
         if len(text) > 253 or _NAME.match(text) is None:

@@ -1,4 +1,4 @@
-"""Which IP addresses are public: our own table, because `ipaddress.is_global` is not enough.
+"""Our own table says which IP addresses are public, because `ipaddress.is_global` is not enough.
 
 Python 3.11 calls 64:ff9b::7f00:1 (NAT64 of 127.0.0.1), 2002:7f00:1:: (6to4 of it), multicast and the cloud
 platform's 168.63.129.16 global. For IPv6 only 2000::/3 is in use, so all the rest is denied.
@@ -41,12 +41,12 @@ MAPPED_V4: Final = IPv6Network("::ffff:0:0/96")
 
 
 def unwrapped(address: Address) -> Address:
-    """::ffff:a.b.c.d reaches a.b.c.d, so it is judged, and dialled, as that."""
+    """Return a.b.c.d for ::ffff:a.b.c.d: it reaches that, so it is judged, and dialled, as that."""
     return getattr(address, "ipv4_mapped", None) or address
 
 
 def why_not_public(address: Address) -> str | None:
-    """The kind of address this is, when it is not one of the public internet; unwrap it first."""
+    """Return the kind of this address, unwrapped before, or None when it is of the public internet."""
     if isinstance(address, IPv4Address):
         return next((why for network, why in DENIED_V4.items() if address in network), None)
     if address.scope_id is not None or address not in PUBLIC_V6:
@@ -55,7 +55,7 @@ def why_not_public(address: Address) -> str | None:
 
 
 def holds_public_addresses(network: Network) -> bool:
-    """Whether any address of this network is public (or is an IPv4 address in IPv6 clothes)."""
+    """Return whether any address of this network is public, or is an IPv4 address written as IPv6."""
     if isinstance(network, IPv4Network):
         return not any(network.subnet_of(denied) for denied in DENIED_V4)
     if network.overlaps(MAPPED_V4):

@@ -9,7 +9,7 @@ Outcome = Literal[
     "gone",  # 410: the receiver wants no more
     "http_error",  # any other status; a redirect is one, and is not followed
     "timeout",  # time was up before the request was sent whole
-    "unknown",  # sent whole, but no answer came: the receiver may have acted on it
+    "unknown",  # sent whole, but no response came: the receiver may have acted on it
     "dns_error",  # the name does not resolve, or not in time
     "refused",  # nobody listens at the address
     "connect_error",  # any other failure before the request was sent whole
@@ -21,5 +21,5 @@ Outcome = Literal[
 ]
 OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 
-# The receiver answered, whatever it said: the opposite of what opens a breaker.
+# The receiver sent a response, whatever it says. Any other outcome counts towards opening the breaker.
 ANSWERED: Final[frozenset[Outcome]] = frozenset({"delivered", "gone", "http_error"})

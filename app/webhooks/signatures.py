@@ -1,6 +1,6 @@
 """Standard Webhooks 1.0 signatures: the primitives, the keys' text forms, and a check that says why not.
 
-A leaf module: the dispatcher signs with it, the API verifies with it and publishes the public key.
+The dispatcher signs with this leaf module; the API verifies with it and publishes the public key.
 What is signed is `id.timestamp.body`, the body being the exact bytes sent. `v1` is HMAC-SHA256 and `v1a`
 Ed25519, both in base64; a header carries several signatures, separated by spaces, while keys rotate.
 """
@@ -51,16 +51,17 @@ class Verdict:
 
 
 def signed_content(event_id: str, timestamp: int, body: bytes) -> bytes:
+    """Return the bytes that every signature is over."""
     return f"{event_id}.{timestamp}.".encode() + body
 
 
 def private_key(seed: bytes) -> Ed25519PrivateKey:
-    """The signing key of settings: a seed of 32 bytes."""
+    """Return the signing key of the settings' seed, 32 bytes."""
     return Ed25519PrivateKey.from_private_bytes(seed)
 
 
 def public_key_text(key: Ed25519PublicKey) -> str:
-    """`whpk_` and base64 of the 32 bytes, as published to partners."""
+    """Return `whpk_` and base64 of the 32 bytes, as published to partners."""
     return PUBLIC_KEY_PREFIX + base64.b64encode(key.public_bytes_raw()).decode()
 
 
@@ -73,10 +74,10 @@ def verify(
     tolerance: float = TOLERANCE_SECONDS,
     sent_body: bytes | None = None,
 ) -> Verdict:
-    """Whether any signature in `headers` (names in any case) is ours over `body`; if not, why not.
+    """Check whether any signature in `headers` (names in any case) is ours over `body`; say why not.
 
-    `now` in Unix seconds. `sent_body`: the bytes stored for this webhook-id, when the caller has them; they
-    tell a changed body from a foreign key. Without them, only the usual ways to change a body are tried.
+    `now` is in Unix seconds. `sent_body`: the bytes stored for this webhook-id, when the caller has them;
+    they tell a changed body from a foreign key. Without them, only the usual ways to change a body are tried.
     """
     found = {name.lower(): value.strip() for name, value in headers.items()}
     for name in (ID, TIMESTAMP, SIGNATURE):
@@ -107,7 +108,7 @@ class _Keys:
     public_key: Ed25519PublicKey | None
 
     def that_signed(self, body: bytes) -> tuple[Literal["v1", "v1a"], int] | None:
-        """The scheme and the key's place, if one of ours made one of the signatures over `body`."""
+        """Return the scheme and the key's place, if one of ours made one of the signatures over `body`."""
         content = self.prefix + body
         for scheme, signature in self.signatures:
             if scheme == "v1":
@@ -119,7 +120,7 @@ class _Keys:
         return None
 
     def undecoded(self) -> _Keys:
-        """The same with each secret's text as the key: the receivers' commonest mistake."""
+        """Return the same with each secret's text as the key: the receivers' commonest mistake."""
         texts = [base64.b64encode(secret) for secret in self.secrets]
         return _Keys(self.prefix, self.signatures, (*texts, *(b"whsec_" + text for text in texts)), None)
 
@@ -154,7 +155,7 @@ def _why_no_match(keys: _Keys, body: bytes, sent_body: bytes | None) -> Verdict:
 
 
 def _usual_changes(body: bytes) -> Iterator[tuple[str, bytes]]:
-    """Ways to undo what frameworks do to a body before a receiver sees it."""
+    """Yield the body with what frameworks usually do to it undone, and what that was."""
     yield "given white space around it", body.strip()
     yield "given a line end", body.rstrip(b"\r\n")
     yield "given other line ends", body.replace(b"\r\n", b"\n")
@@ -170,7 +171,7 @@ def _usual_changes(body: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _signatures(header: str) -> Iterator[tuple[str, bytes]]:
-    """The (scheme, bytes) pairs of a header; other schemes and broken base64 are passed over."""
+    """Yield the (scheme, bytes) pairs of a header; other schemes and broken base64 are skipped."""
     for entry in header.split(" ")[:32]:
         scheme, _, text = entry.partition(",")
         if text and scheme in ("v1", "v1a"):

@@ -15,7 +15,7 @@ from bench.core import scripts
 from bench.core.pgbench import Load, Outcome, run_pgbench
 from bench.core.sample import Sample
 from bench.procfs import tree_cpu_seconds
-from dispatcher.maintenance import FREQUENT
+from dispatcher.maintenance import STEPS
 from rvq.embedded import Cluster
 
 MAINTENANCE = ("raise_claim_floors", "fold_counters")
@@ -98,7 +98,7 @@ class Testbed:
                 thread.join()
 
     def _maintain(self, step: str, done: threading.Event) -> None:
-        every, _ = FREQUENT[step]
+        (every,) = (one.every for one in STEPS if one.name == step)
         with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
             while not done.wait(every):
                 cursor.execute(f"SELECT rvq.{step}()")

@@ -14,8 +14,8 @@ import sys
 
 from bench.hostile.names import resolve
 from dispatcher.__main__ import main
-from dispatcher.daemon import Daemon
 from dispatcher.http.connector import Limits
+from dispatcher.http.sender import make_sender
 
 
 def limits(deadline: float) -> Limits:
@@ -30,10 +30,10 @@ def run() -> int:
     parser.add_argument("--ca-file", required=True, help="PEM of the authority to trust")
     parser.add_argument("--deadline", type=float, default=Limits().total, help="seconds for an attempt")
     options = parser.parse_args()
-    make_daemon = functools.partial(
-        Daemon, limits=limits(options.deadline), resolver=resolve, ca_file=options.ca_file
+    sender_for = functools.partial(
+        make_sender, limits=limits(options.deadline), resolver=resolve, ca_file=options.ca_file
     )
-    return main(os.environ, make_daemon)
+    return main(os.environ, sender_for)
 
 
 if __name__ == "__main__":

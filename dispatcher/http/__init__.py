@@ -1,1 +1,1 @@
-"""One delivery attempt over HTTP: the address, the connection, the signed request, the answer."""
+"""One delivery attempt over HTTP: the address, the connection, the signed request, the response."""

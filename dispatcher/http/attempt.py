@@ -1,4 +1,4 @@
-"""What became of one POST: the frozen result that is settled, and the trace taken while it is made."""
+"""The result of one POST, and the trace that is recorded while it is made."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Literal
 
 from app.webhooks.outcomes import Outcome
 
-# Why the kept answer is not the whole answer: over the limit, out of time, cut by the peer, unclear framing.
+# Why a response was not read whole: over the limit, out of time, cut by the peer, unclear framing.
 Cut = Literal["size", "deadline", "peer", "framing"]
 
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """Milliseconds of each phase; None for those not reached, or not needed on a kept connection.
+    """Milliseconds of each phase; None for a phase not reached, or not needed on a kept connection.
 
-    `send` ends when the kernel has the request, `first_byte` is the wait from then, `total` is everything.
+    `send` ends when the kernel has the request, `first_byte` is the wait after that, `total` is everything.
     """
 
     dns: float | None = None
@@ -29,7 +29,7 @@ class Phases:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One delivery attempt, over. `detail` is one line for people; `answer` at most 8 KiB, as received."""
+    """One finished delivery attempt. `detail` is a line for people; `response_body` is 8 KiB at most."""
 
     outcome: Outcome
     detail: str
@@ -40,11 +40,11 @@ class Attempt:
     addresses_refused: tuple[str, ...] = ()
     tls_version: str | None = None
     reused: bool = False
-    answer: bytes = b""
+    response_body: bytes = b""
     cut: Cut | None = None
 
     def as_detail(self) -> dict[str, object]:
-        """The ledger's JSON: what explains this attempt beside outcome, status and answer."""
+        """Return the ledger's JSON: what explains this attempt beside outcome, status and response body."""
         phases = {
             name: round(value, 3)
             for name in Phases.__slots__
@@ -64,7 +64,7 @@ class Attempt:
 
 
 class AttemptFailed(Exception):
-    """Ends an attempt from anywhere inside it, with its outcome."""
+    """The attempt is over, wherever this is raised inside it; `outcome` and `detail` are its result's."""
 
     def __init__(self, outcome: Outcome, detail: str) -> None:
         super().__init__(detail)
@@ -74,7 +74,7 @@ class AttemptFailed(Exception):
 
 @dataclass(slots=True)
 class AttemptTrace:
-    """Taken while an attempt runs: phase times by `lap`, and what is known of the connection."""
+    """Phase times and facts about the connection, recorded while an attempt runs."""
 
     started: float = field(default_factory=time.monotonic)
     phase_started: float = 0.0
@@ -87,20 +87,15 @@ class AttemptTrace:
     def __post_init__(self) -> None:
         self.phase_started = self.started
 
-    def end_phase(self, phase: str) -> None:
-        """`phase` ends now; the next one begins."""
-        now = time.monotonic()
-        self.phases[phase] = (now - self.phase_started) * 1000
-        self.phase_started = now
-
-    def end_phase_at(self, phase: str, moment: float | None) -> None:
-        """`phase` ended at `moment`; not at all, when there was none."""
-        if moment is not None:
-            self.phases[phase] = (moment - self.phase_started) * 1000
-            self.phase_started = moment
+    def end_phase(self, phase: str, moment: float | None = None) -> None:
+        """End `phase` at that moment of the monotonic clock, else now; the next one begins."""
+        if moment is None:
+            moment = time.monotonic()
+        self.phases[phase] = (moment - self.phase_started) * 1000
+        self.phase_started = moment
 
     def restart(self) -> None:
-        """A fresh connection after a kept one: what was noted about that one is void, the time goes on."""
+        """Forget a kept connection's phases and facts, since a fresh one follows; `total` goes on."""
         self.phases.clear()
         self.address = self.tls_version = None
         self.reused = False
@@ -113,9 +108,10 @@ class AttemptTrace:
         *,
         status_code: int | None = None,
         retry_after: float | None = None,
-        answer: bytes = b"",
+        response_body: bytes = b"",
         cut: Cut | None = None,
     ) -> Attempt:
+        """Return the attempt, which is over."""
         return Attempt(
             outcome=outcome,
             detail=detail,
@@ -126,6 +122,6 @@ class AttemptTrace:
             addresses_refused=self.addresses_refused,
             tls_version=self.tls_version,
             reused=self.reused,
-            answer=answer,
+            response_body=response_body,
             cut=cut,
         )

@@ -1,7 +1,7 @@
-"""Opens a connection to a vetted address: one resolution, every answer checked, the peer verified.
+"""Connections are opened to vetted addresses: one resolution, every address checked, the peer verified.
 
-The address is dialled and the name kept, for Host, SNI and the certificate: nothing after this looks the
-name up again, so an answer that changes between check and use changes nothing.
+The address is dialled, and the name is kept for Host, SNI and the certificate. Nothing after this looks the
+name up again, so a name that resolves differently between check and use changes nothing.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from ipaddress import ip_address
 
 from app.webhooks.addresses import AddressRefused, PrivateHost, Target, check_address
 from dispatcher.http.attempt import AttemptFailed, AttemptTrace
-from dispatcher.http.deadline import Deadline
 from dispatcher.http.resolver import BoundedResolver, ResolutionFailed
-from dispatcher.http.wire import Wire
+from dispatcher.http.wire import Deadline, Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class Connector:
         self._limits = limits
 
     def open(self, target: Target, deadline: Deadline, trace: AttemptTrace) -> Connection:
-        """A fresh connection for `target`; AttemptFailed says which step did not work."""
+        """Return a fresh connection to `target`. Raises AttemptFailed, which says which step did not work."""
         addresses = self._resolve(target, deadline, trace)
         sock = self._dial(addresses, target.port, deadline, trace)
         wire = Wire(sock)
@@ -66,17 +65,17 @@ class Connector:
         return Connection(wire, str(trace.address))
 
     def _resolve(self, target: Target, deadline: Deadline, trace: AttemptTrace) -> list[str]:
-        """The vetted addresses. One bad answer denies all: who mixes them is probing, or is misconfigured."""
+        """Return the vetted addresses. A bad one denies all: who mixes them is probing, or misconfigured."""
         try:
-            answers = self._answers(target, deadline)
+            addresses = self._look_up(target, deadline)
         except ResolutionFailed as error:
             raise AttemptFailed("dns_error", str(error)) from None
         finally:
             trace.end_phase("dns")
         vetted, refused = [], []
-        for answer in answers:
+        for address in addresses:
             try:
-                vetted.append(check_address(answer, target.host, self._private_hosts))
+                vetted.append(check_address(address, target.host, self._private_hosts))
             except AddressRefused as error:
                 refused.append(error.detail)
         if refused:
@@ -84,7 +83,7 @@ class Connector:
             raise AttemptFailed("blocked", f"{target.host}: {'; '.join(refused)}")
         return vetted
 
-    def _answers(self, target: Target, deadline: Deadline) -> list[str]:
+    def _look_up(self, target: Target, deadline: Deadline) -> list[str]:
         try:
             return [str(ip_address(target.host))]
         except ValueError:
@@ -94,14 +93,14 @@ class Connector:
     def _dial(
         self, addresses: list[str], port: int, deadline: Deadline, trace: AttemptTrace
     ) -> socket.socket:
-        """The first address that answers. They share the time to connect, so that a dead one leaves some."""
+        """Connect to the first address that accepts. They share the time, so that a dead one leaves some."""
         connecting = Deadline(min(self._limits.connect, deadline.remaining()))
         failed: AttemptFailed | None = None
         try:
-            for place, address in enumerate(addresses):
+            for tried, address in enumerate(addresses):
                 trace.address = address
                 try:
-                    return _connect(address, port, connecting.remaining() / min(len(addresses) - place, 3))
+                    return _connect(address, port, connecting.remaining() / min(len(addresses) - tried, 3))
                 except TimeoutError:
                     failed = AttemptFailed("timeout", f"no connection to {address} in time")
                 except ConnectionRefusedError:

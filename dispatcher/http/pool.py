@@ -1,8 +1,8 @@
 """Connections kept between attempts, so that a busy host costs no new TCP and TLS handshake each time.
 
-Kept by scheme and `host:port`, last used first. Only a connection whose last answer was read to its end
-comes here, and it is looked at again before it is used. It does not live long, so that a changed DNS record
-is soon followed.
+They are kept by scheme and `host:port`, last used first. Only a connection whose last response was read to
+its end comes here, and it is looked at again before it is used. It does not live long, so that a changed DNS
+record is soon followed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PoolLimits:
 
 
 class ConnectionPool:
-    """`take` one, or None; `give` it back; `close` all. Thread-safe."""
+    """Lends connections: `take` one, `give` it back, `close` all. Thread-safe."""
 
     def __init__(self, limits: PoolLimits = PoolLimits()) -> None:
         self._limits = limits
@@ -40,7 +40,7 @@ class ConnectionPool:
         self._is_closed = False
 
     def take(self, target: Target) -> Connection | None:
-        """A connection that is still open as far as can be seen."""
+        """Return a connection that is open as far as can be seen, or None."""
         while (connection := self._pop(target)) is not None:
             if not self._is_stale(connection, time.monotonic()) and connection.wire.is_quiet():
                 return connection
@@ -48,7 +48,7 @@ class ConnectionPool:
         return None
 
     def give(self, target: Target, connection: Connection) -> None:
-        """Keeps it, or closes it when there is no room."""
+        """Keep the connection, or close it when there is no room."""
         connection.idle_since = time.monotonic()
         self.sweep()
         with self._lock:
@@ -61,7 +61,7 @@ class ConnectionPool:
         connection.wire.close()
 
     def sweep(self) -> None:
-        """Closes what has been idle for too long, of any host; looks at most once a second."""
+        """Close what has been idle for too long, of any host. Looks once a second at most."""
         now = time.monotonic()
         if now - self._swept < _SWEEP_EVERY:
             return
@@ -77,9 +77,6 @@ class ConnectionPool:
             for connection in connections:
                 connection.wire.close()
 
-    def __len__(self) -> int:
-        return self._count
-
     def _pop(self, target: Target) -> Connection | None:
         with self._lock:
             kept = self._kept.get((target.scheme, target.host_key))
@@ -91,13 +88,10 @@ class ConnectionPool:
     def _remove_stale(self, now: float) -> list[Connection]:
         stale = []
         with self._lock:
-            for key, kept in list(self._kept.items()):
-                fresh = [connection for connection in kept if not self._is_stale(connection, now)]
+            for kept in self._kept.values():
                 stale += [connection for connection in kept if self._is_stale(connection, now)]
-                if fresh:
-                    self._kept[key] = fresh
-                else:
-                    del self._kept[key]
+                kept[:] = [connection for connection in kept if not self._is_stale(connection, now)]
+            self._kept = {key: kept for key, kept in self._kept.items() if kept}
             self._count -= len(stale)
         return stale
 

@@ -1,22 +1,21 @@
-"""Bytes from a receiver: bounded by a budget of bytes and by the attempt's deadline, on every receive.
+"""Bytes from a receiver, bounded by a budget of bytes and by the attempt's deadline on every receive.
 
-Not http.client: it takes the end of a cut connection for the end of the headers (a 200 that never came
-whole looks like one), reads any number of 1xx answers, and spends more on parsing headers than all else in
-an attempt costs. Not urllib3, which is built on it.
+This is not http.client, which takes the end of a cut connection for the end of the headers (a 200 that
+never came whole looks like one), reads any number of 1xx responses, and spends more on parsing headers than
+all else in an attempt costs; nor urllib3, which is built on it.
 """
 
 from __future__ import annotations
 
 import time
 
-from dispatcher.http.deadline import Deadline
-from dispatcher.http.wire import Wire
+from dispatcher.http.wire import Deadline, Wire
 
 _RECEIVE = 16 * 1024
 
 
 class PeerClosed(Exception):
-    """The receiver ended the connection in the middle of an answer, or before it."""
+    """The receiver ended the connection in the middle of a response, or before it."""
 
 
 class OverBudget(Exception):
@@ -24,7 +23,7 @@ class OverBudget(Exception):
 
 
 class Reader:
-    """A buffer over a socket. Every take may raise PeerClosed, OverBudget, TimeoutError or OSError."""
+    """A buffer over a wire. Every take may raise PeerClosed, OverBudget, TimeoutError or OSError."""
 
     __slots__ = ("_at", "_budget", "_buffer", "_deadline", "_wire", "first_byte")
 
@@ -37,14 +36,15 @@ class Reader:
         self.first_byte: float | None = None
 
     def unread(self) -> int:
+        """Return how many bytes have arrived but are not taken."""
         return len(self._buffer) - self._at
 
     def set_budget(self, budget: int) -> None:
-        """What may be taken from now on, counting what has arrived but is not taken."""
+        """Bound what may be taken from now on, what is unread included."""
         self._budget = budget - self.unread()
 
     def take_line(self) -> bytes:
-        """One line with its end, LF or CRLF."""
+        """Return one line with its end, LF or CRLF."""
         searched = self._at
         while (end := self._buffer.find(b"\n", searched)) < 0:
             unread = self.unread()
@@ -53,7 +53,7 @@ class Reader:
         return self._take(end + 1 - self._at)
 
     def take_some(self, most: int) -> bytes:
-        """What there is, at least one byte, at most `most`."""
+        """Return what there is: at least one byte, at most `most`."""
         if not self.unread():
             self._fill()
         return self._take(min(most, self.unread()))
@@ -64,7 +64,7 @@ class Reader:
         return taken
 
     def _fill(self) -> None:
-        """Waits for bytes and adds them to the buffer."""
+        """Wait for bytes and add them to the buffer."""
         if self._budget <= 0:
             raise OverBudget
         data = self._wire.receive(min(_RECEIVE, self._budget), self._deadline)

@@ -1,4 +1,4 @@
-"""Names to addresses, in bounded time and with a bounded number of threads.
+"""Names are resolved in bounded time and with a bounded number of threads.
 
 `getaddrinfo` takes no timeout and cannot be interrupted, so each look-up runs on a daemon thread of its
 own, and whoever waits for it stops waiting in time. Attempts that want the same name at the same moment
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
-# A name and a port to addresses as text; raises OSError. Pluggable, so that tests can rebind and stall.
+# Resolves a name, for a port, to addresses as text; raises OSError. Tests pass one that rebinds or stalls.
 Resolver = Callable[[str, int], Sequence[str]]
 
 
@@ -21,14 +21,14 @@ class ResolutionFailed(Exception):
 
 
 def system_resolver(host: str, port: int) -> Sequence[str]:
-    """What this machine's resolver says, in its order of preference, each address once."""
+    """Return what this machine's resolver says, in its order of preference, each address once."""
     # As bytes, because a str would pass through Python's IDNA codec, which rewrites names.
     found = socket.getaddrinfo(host.encode("ascii"), port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class BoundedResolver:
-    """`resolve` answers or fails in time. At most `most_at_once` look-ups run; thread-safe."""
+    """Resolves in time or fails. At most `most_at_once` look-ups run; thread-safe."""
 
     def __init__(self, resolver: Resolver = system_resolver, most_at_once: int = 64) -> None:
         self._resolver = resolver
@@ -37,7 +37,7 @@ class BoundedResolver:
         self._running: dict[tuple[str, int], Future[list[str]]] = {}
 
     def resolve(self, host: str, port: int, seconds: float) -> list[str]:
-        """All addresses of `host`, at least one; ResolutionFailed after `seconds` at the latest."""
+        """Return all addresses of `host`, at least one. Raises ResolutionFailed, within `seconds`."""
         try:
             addresses = self._look_up(host, port).result(seconds)
         except TimeoutError:
@@ -49,7 +49,7 @@ class BoundedResolver:
         return addresses
 
     def _look_up(self, host: str, port: int) -> Future[list[str]]:
-        """The look-up that runs for this name, or a new one."""
+        """Return the look-up that runs for this name, or a new one."""
         with self._lock:
             running = self._running.get((host, port))
             if running is not None:
@@ -73,6 +73,6 @@ class BoundedResolver:
             future.set_result(addresses)
 
     def _forget(self, host: str, port: int) -> None:
-        """Before the result is set: who asks after that wants a fresh answer."""
+        """Forget a look-up before its result is set: who asks after that wants a fresh one."""
         with self._lock:
             del self._running[host, port]

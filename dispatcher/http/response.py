@@ -1,6 +1,6 @@
-"""Reads one HTTP/1 answer: strictly, and never more of it than the limits say.
+"""One HTTP/1 response is read strictly, and never more of it than the limits say.
 
-1xx answers are passed over, within the head's budget. The body is read as it is, never decompressed: up to
+1xx responses are passed over, within the head's budget. The body is read as it is, never decompressed: up to
 64 KiB of it, so that the connection can be kept, and the first 8 KiB are remembered. The status counts as
 soon as the head is whole: a receiver that said 200 has the webhook, even if its body never ends.
 """
@@ -19,10 +19,10 @@ from dispatcher.http.reader import OverBudget, PeerClosed, Reader
 _STATUS_LINE = re.compile(rb"\AHTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\r\n]*)?\r?\n\Z")
 _LENGTH = re.compile(rb"\A[0-9]{1,18}\Z")
 _CHUNK_SIZE = re.compile(rb"\A([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n\Z")
-_MOST = 16 * 1024
+_PIECE = 16 * 1024
 _LINE_ENDS = (b"\r\n", b"\n")
 _NO_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
-# A second one of these changes where the answer ends, so it is not overlooked.
+# A second one of these changes where the response ends, so it is not overlooked.
 _FRAMING = (b"content-length", b"transfer-encoding", b"connection")
 
 
@@ -32,9 +32,9 @@ class NotHttp(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Headers have their names in lower case, and the first value of each (all of them, where they frame).
+    """Status line and headers of a response; `version` is the minor one of HTTP/1.
 
-    `version` is the minor one of HTTP/1.
+    Header names are in lower case. Of a repeated header the first value counts; of one that frames, all do.
     """
 
     version: bytes
@@ -42,11 +42,12 @@ class Head:
     headers: dict[bytes, bytes]
 
     def text(self, name: bytes) -> str | None:
+        """Return the header's value, or None."""
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
     def keeps_alive(self) -> bool:
-        """Whether the connection may be used again, once the body is read to its end."""
+        """Return whether the connection may be used again, once the body is read to its end."""
         is_framed = self.status in _NO_BODY or any(name in self.headers for name in _FRAMING[:2])
         asks_to_close = b"close" in self.headers.get(b"connection", b"").lower()
         return self.version == b"1" and is_framed and not asks_to_close
@@ -54,14 +55,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The part that is kept; `cut` says why it ended early, None when it was read to its end."""
+    """The part of a body that is kept; `cut` says why it ended early, None when it was read to its end."""
 
     kept: bytes
     cut: Cut | None
 
 
 def read_head(reader: Reader) -> Head:
-    """The final answer's head. Raises NotHttp, PeerClosed, TimeoutError or OSError."""
+    """Read the final response's head. Raises NotHttp, PeerClosed, TimeoutError or OSError."""
     try:
         while True:
             head = _read_one_head(reader)
@@ -72,7 +73,7 @@ def read_head(reader: Reader) -> Head:
 
 
 def read_body(reader: Reader, head: Head, limits: Limits) -> Body:
-    """The body as it is framed. Raises nothing, whatever the receiver does: that is what `cut` is for."""
+    """Read the body as it is framed. Raises nothing, whatever the receiver does: `cut` says it."""
     kept = bytearray()
     cut: Cut | None = None
     reader.set_budget(limits.body_bytes)
@@ -147,6 +148,6 @@ def _exactly(reader: Reader, count: int) -> Iterator[bytes]:
 def _until_closed(reader: Reader) -> Iterator[bytes]:
     while True:
         try:
-            yield reader.take_some(_MOST)
+            yield reader.take_some(_PIECE)
         except PeerClosed:
             return

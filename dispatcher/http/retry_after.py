@@ -1,4 +1,4 @@
-"""Retry-After: how long a receiver asks to be left alone."""
+"""The Retry-After header says how long a receiver asks to be left alone."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SECONDS = re.compile(r"\A0*([0-9]{1,9})[0-9]*\Z")
 
 
 def parse_retry_after(value: str | None, date: str | None, now: float) -> float | None:
-    """Seconds to wait, 0 to a day; None when the header is absent or makes no sense.
+    """Return the seconds to wait, 0 to a day; None when the header is absent or makes no sense.
 
     `value` is seconds or an HTTP date. A date is of the receiver's clock, so it is compared with `date`,
-    the answer's own Date header; only without one with `now`, our clock in Unix seconds.
+    the response's own Date header, and only without one with `now`, our clock in Unix seconds.
     """
     text = (value or "").strip(" \t")
     if _SECONDS.match(text):
@@ -30,7 +30,7 @@ def parse_retry_after(value: str | None, date: str | None, now: float) -> float 
 
 
 def _parse_date(text: str) -> float | None:
-    """Unix seconds of an HTTP date in any of its three forms; one without a zone is UTC."""
+    """Return the Unix seconds of an HTTP date in any of its three forms; one without a zone is UTC."""
     # The parser is lenient about nearly everything; what is far from a date's length is not one.
     if not 20 <= len(text) <= 40:
         return None

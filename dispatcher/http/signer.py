@@ -1,4 +1,4 @@
-"""Signs a delivery attempt: Standard Webhooks headers over the exact bytes that are sent."""
+"""Delivery attempts are signed: Standard Webhooks headers over the exact bytes that are sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.webhooks.signatures import EVENT_ID, ID, SIGNATURE, TIMESTAMP, private_
 
 
 class Signer:
-    """The keys in use, prepared once: copying a keyed HMAC costs two thirds of making one.
+    """Signs with the keys in use, prepared once: copying a keyed HMAC costs two thirds of making one.
 
     Every secret in use signs, newest first, so that a receiver may hold any of them; `signing_key`, an
     Ed25519 seed of 32 bytes, adds a v1a signature (about 45 us, where a v1 costs 2). Thread-safe.
@@ -23,7 +23,7 @@ class Signer:
         self._private_key = private_key(signing_key) if signing_key is not None else None
 
     def sign(self, event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-        """The three headers of one attempt; `timestamp` is this attempt's, in whole Unix seconds."""
+        """Return the three headers of one attempt; `timestamp` is the attempt's, in whole Unix seconds."""
         if not EVENT_ID.match(event_id):
             raise ValueError(f"{event_id!r} cannot be a webhook-id")
         content = signed_content(event_id, timestamp, body)
@@ -37,10 +37,3 @@ class Signer:
         mac = keyed.copy()
         mac.update(content)
         return "v1," + b64encode(mac.digest()).decode()
-
-
-def sign(
-    event_id: str, timestamp: int, body: bytes, secrets: tuple[bytes, ...], signing_key: bytes | None = None
-) -> dict[str, str]:
-    """`Signer.sign` for one time use."""
-    return Signer(secrets, signing_key).sign(event_id, timestamp, body)

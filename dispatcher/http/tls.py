@@ -1,4 +1,4 @@
-"""TLS for webhooks: certificates are checked against the name, and the environment has no say.
+"""TLS for webhooks: certificates are checked against the name, and the environment is not read.
 
 `ssl.create_default_context` is not used: it writes session keys to the file named by SSLKEYLOGFILE, and takes
 its authorities from SSL_CERT_FILE and SSL_CERT_DIR.
@@ -21,7 +21,10 @@ _SYSTEM_BUNDLES = (
 
 
 def client_context(ca_file: str | None = None) -> ssl.SSLContext:
-    """Names checked, TLS 1.2 or newer; the authorities are `ca_file`'s, else the system's, else certifi's."""
+    """Return a context that checks names and speaks TLS 1.2 or newer.
+
+    Its authorities are those of `ca_file` (PEM), else the system's, else certifi's.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.hostname_checks_common_name = False

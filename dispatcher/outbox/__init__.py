@@ -1,1 +1,1 @@
-"""Due deliveries on their way through this process: claimed, in flight, settled."""
+"""Deliveries from claim to record: claimed, attempted in threads, kept count of, and settled."""

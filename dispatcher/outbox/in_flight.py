@@ -1,12 +1,8 @@
-"""Which deliveries are in flight here, how many more may be, and how many of each host.
+"""Which deliveries are in flight in this process, how many more may be, and how many of each host.
 
-`DISPATCHER_THREADS` bounds the attempts that run at once. One that has waited for its receiver longer than
-SLOW_AFTER hardly costs anything but a sleeping thread, so up to SLOW_SHARE times as many of those don't
+`DISPATCHER_THREADS` bounds the attempts that run at once. An attempt that has waited for its receiver longer
+than SLOW_AFTER costs hardly more than a sleeping thread, so up to SLOW_SHARE times as many of those don't
 count: hosts that hang can't use up what healthy ones need.
-
-A host begins with one delivery at a time and gets one more at each quick answer, as TCP does, up to three
-quarters of the threads; a slow one gets less, and one that does not answer is halved. So a host that has
-shown nothing yet, or nothing good, never holds more than a thread or two.
 """
 
 from __future__ import annotations
@@ -28,14 +24,38 @@ MOST_HOSTS = 1024
 
 
 @dataclass(slots=True)
-class _HostWindow:
-    window: int = FIRST_WINDOW
+class HostWindow:
+    """How many deliveries one host may hold at a time, and how many it does.
+
+    A host begins with FIRST_WINDOW and gets one more at each quick response, as in TCP. A slow host gets
+    less, and the window is halved when no response comes. So a host that has shown nothing yet, or nothing
+    good, never holds more than a thread or two.
+    """
+
+    size: int = FIRST_WINDOW
     running: int = 0
     unsettled: int = 0
 
+    @property
+    def leases(self) -> int:
+        """How many leases the host may hold: those that only wait to be settled take no room."""
+        return self.size + self.unsettled
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.running and not self.unsettled
+
+    def grow(self, most: int) -> None:
+        """Allow one more, and no more than `most`."""
+        self.size = min(self.size + 1, most)
+
+    def shrink(self) -> None:
+        """Halve the window."""
+        self.size = max(FIRST_WINDOW, self.size // 2)
+
 
 class InFlight:
-    """Thread-safe. A delivery is running from `begin` to `end`, and unsettled until `forget`."""
+    """Counts deliveries; thread-safe. One is running from `begin` to `end`, and unsettled until `forget`."""
 
     def __init__(self, threads: int) -> None:
         self.most_running = threads * (1 + SLOW_SHARE)
@@ -43,10 +63,10 @@ class InFlight:
         self._most = max(1, threads * 3 // 4)
         self._most_if_slow = max(1, threads // 8)
         self._lock = threading.Lock()
-        # In the order they began: the slow ones are in front.
+        # When each began, by id, in that order: the slow ones are in front.
         self._running: dict[int, float] = {}
         self._unsettled: dict[int, float] = {}
-        self._hosts: dict[str, _HostWindow] = {}
+        self._hosts: dict[str, HostWindow] = {}
 
     @property
     def running(self) -> int:
@@ -57,7 +77,7 @@ class InFlight:
         return len(self._unsettled)
 
     def room(self) -> int:
-        """How many more attempts may begin now."""
+        """Return how many more attempts may begin now."""
         with self._lock:
             if len(self._unsettled) >= MOST_UNSETTLED:
                 return 0
@@ -65,58 +85,55 @@ class InFlight:
             return max(0, self._threads + slow - len(self._running))
 
     def limits(self) -> tuple[list[str], list[int]]:
-        """Leases that each known host may hold; those that only wait to be settled take no room.
-
-        A host that is not named has shown nothing yet: FIRST_WINDOW.
-        """
+        """Return the known hosts, and the leases that each may hold. Any other host has FIRST_WINDOW."""
         with self._lock:
-            return list(self._hosts), [host.window + host.unsettled for host in self._hosts.values()]
+            return list(self._hosts), [host.leases for host in self._hosts.values()]
 
     def begin(self, deliveries: Iterable[Delivery]) -> None:
+        """Count deliveries that were claimed."""
         now = time.monotonic()
         with self._lock:
             for delivery in deliveries:
                 self._running[delivery.id] = now
-                self._hosts.setdefault(delivery.host, _HostWindow()).running += 1
+                self._hosts.setdefault(delivery.host, HostWindow()).running += 1
 
     def end(self, result: Result) -> None:
-        """The attempt is over, and its result waits to be settled."""
-        took = time.monotonic() - result.started
+        """Record that the attempt is over; its result waits to be settled."""
+        delivery, took = result.delivery, time.monotonic() - result.started
         with self._lock:
-            delivery = result.delivery
             self._unsettled[delivery.id] = self._running.pop(delivery.id)
             host = self._hosts[delivery.host]
             host.running -= 1
             host.unsettled += 1
-            if result.attempt.outcome not in ANSWERED:
-                host.window = max(FIRST_WINDOW, host.window // 2)
+            if result.attempt.outcome in ANSWERED:
+                host.grow(self._most if took < SLOW_AFTER else self._most_if_slow)
             else:
-                most = self._most if took < SLOW_AFTER else self._most_if_slow
-                host.window = min(host.window + 1, most)
+                host.shrink()
 
     def cancel(self, deliveries: Iterable[Delivery]) -> None:
-        """They did not start, and were given back."""
+        """Forget deliveries that have no result."""
         with self._lock:
             for delivery in deliveries:
                 self._running.pop(delivery.id)
                 self._hosts[delivery.host].running -= 1
 
     def forget(self, deliveries: Iterable[Delivery]) -> None:
-        """They are settled, or their leases are lost."""
+        """Forget deliveries that are settled, or whose leases are lost."""
         with self._lock:
             for delivery in deliveries:
                 self._unsettled.pop(delivery.id)
                 self._hosts[delivery.host].unsettled -= 1
             if len(self._hosts) > MOST_HOSTS:
-                self._forget_idle_hosts()
+                self._hosts = {name: host for name, host in self._hosts.items() if not host.is_idle}
 
     def oldest_seconds(self) -> float:
-        """How long the oldest of all has been here; no flight outlives its lease unless a thread is stuck."""
+        """Return how long the oldest delivery has been here: past its lease, a thread is stuck."""
         with self._lock:
             began = [*self._running.values(), *self._unsettled.values()]
         return time.monotonic() - min(began) if began else 0.0
 
     def by_host(self) -> dict[str, int]:
+        """Return how many attempts run, by host."""
         with self._lock:
             return {name: host.running for name, host in self._hosts.items()}
 
@@ -127,7 +144,3 @@ class InFlight:
                 break
             slow += 1
         return slow
-
-    def _forget_idle_hosts(self) -> None:
-        for name in [n for n, host in self._hosts.items() if not host.running and not host.unsettled]:
-            del self._hosts[name]

@@ -1,4 +1,4 @@
-"""The settle loop: records finished attempts in batches, and keeps them while the database is away.
+"""The settle loop records finished attempts in batches, and keeps them while the database is away.
 
 What is kept is bounded, since nothing more is claimed once too much is unsettled. A result is given up only
 when its lease is certainly lost: then the delivery is due again, and the ledger says `unknown`.
@@ -20,45 +20,47 @@ from dispatcher.store import Store
 
 log = logging.getLogger(__name__)
 
-MOST_AT_ONCE = 256
+BATCH = 256
 # Seconds: how long the first of a batch waits for others, and how often an idle loop looks.
 GATHER = 0.03
 IDLE_PAUSE = 1.0
+LEVELS = {"delivered": logging.DEBUG, "retry": logging.INFO, "dead": logging.WARNING}
 
 
 class Settler:
-    """`put` from any thread; `step` settles one batch and returns how long to pause."""
+    """Takes results from any thread by `put`; `step` settles one batch and returns how long to pause."""
 
     def __init__(self, store: Store, in_flight: InFlight, metrics: Metrics) -> None:
         self._store = store
         self._in_flight = in_flight
         self._metrics = metrics
-        self._incoming: deque[Result] = deque()
-        # Only `step` touches these, the oldest first.
+        self._queue: deque[Result] = deque()
+        # The oldest first; only `step` touches it.
         self._held: list[Result] = []
+        # Ends the loop's pause early.
         self.wake: Callable[[], None] = lambda: None
 
     def put(self, result: Result) -> None:
-        self._incoming.append(result)
+        self._queue.append(result)
         self.wake()
 
     def step(self) -> float:
-        """Raises a DatabaseError with everything kept that may still be recorded."""
-        if not self._incoming and not self._held:
+        """Settle one batch. Raises a DatabaseError, with everything kept that may still be recorded."""
+        if not self._queue and not self._held:
             return IDLE_PAUSE
-        if len(self._incoming) < MOST_AT_ONCE:
+        if len(self._queue) < BATCH:
             time.sleep(GATHER)
-        while self._incoming:
-            self._held.append(self._incoming.popleft())
+        while self._queue:
+            self._held.append(self._queue.popleft())
         self._give_up_lost_leases()
-        batch = self._held[:MOST_AT_ONCE]
+        batch = self._held[:BATCH]
         if batch:
             self._finish(batch, self._settle(batch))
             del self._held[: len(batch)]
-        return 0.0 if self._held or self._incoming else IDLE_PAUSE
+        return 0.0 if self._held or self._queue else IDLE_PAUSE
 
     def _settle(self, batch: list[Result]) -> set[int]:
-        """As one statement; if the database refuses something in it, one by one: the rest is not to blame."""
+        """Settle the batch in one statement; one by one if the database refuses something in it."""
         try:
             return self._store.settle(batch)
         except psycopg2.Error:
@@ -66,7 +68,7 @@ class Settler:
         return {id_ for result in batch for id_ in self._settle_alone(result)}
 
     def _settle_alone(self, result: Result) -> set[int]:
-        for version in (result, result.without_answer()):
+        for version in (result, result.without_response()):
             try:
                 return self._store.settle([version])
             except psycopg2.Error:
@@ -76,29 +78,29 @@ class Settler:
     def _finish(self, batch: list[Result], settled: set[int]) -> None:
         for result in batch:
             if result.delivery.id in settled:
-                self._metrics.note(result)
+                self._metrics.record(result)
                 _log(result)
             else:
-                self._note_lost(result.delivery, "settled by another, or expired")
+                self._record_lost_lease(result.delivery, "settled by another, or expired")
         self._in_flight.forget([result.delivery for result in batch])
 
     def _give_up_lost_leases(self) -> None:
         now = time.monotonic()
-        lost = [result for result in self._held if result.delivery.expires_at <= now]
+        lost = [result.delivery for result in self._held if result.delivery.expires_at <= now]
         if lost:
             self._held = [result for result in self._held if result.delivery.expires_at > now]
-            for result in lost:
-                self._note_lost(result.delivery, "not recorded before it ran out")
-            self._in_flight.forget([result.delivery for result in lost])
+            for delivery in lost:
+                self._record_lost_lease(delivery, "not recorded before it ran out")
+            self._in_flight.forget(lost)
 
-    def _note_lost(self, delivery: Delivery, why: str) -> None:
+    def _record_lost_lease(self, delivery: Delivery, why: str) -> None:
         self._metrics.leases_lost.inc()
         log.warning("lease lost", extra={"event_id": delivery.event_id, "host": delivery.host, "why": why})
 
 
 def _log(result: Result) -> None:
     delivery, attempt, decision = result.delivery, result.attempt, result.decision
-    level = {"delivered": logging.DEBUG, "retry": logging.INFO, "dead": logging.WARNING}[decision.kind]
+    level = LEVELS[decision.kind]
     if log.isEnabledFor(level):
         facts = {
             "event_id": delivery.event_id,

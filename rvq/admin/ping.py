@@ -49,6 +49,6 @@ def _explained(attempt: Attempt) -> list[tuple[str, object]]:
     found += [(name.replace("_", " "), value) for name, value in detail.items()]
     if isinstance(phases, dict):
         found += [(name.replace("_", " "), f"{milliseconds:.1f} ms") for name, milliseconds in phases.items()]
-    if attempt.answer:
-        found.append(("answer", attempt.answer[:SHOWN_ANSWER].decode("utf-8", "replace")))
+    if attempt.response_body:
+        found.append(("answer", attempt.response_body[:SHOWN_ANSWER].decode("utf-8", "replace")))
     return found

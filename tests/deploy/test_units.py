@@ -85,13 +85,13 @@ def test_a_directive_that_is_misspelt_would_be_found(installed: Path) -> None:
 
 
 def test_the_dispatcher_is_stopped_no_sooner_than_it_needs() -> None:
-    from dispatcher.daemon import LAST_WORDS
-    from dispatcher.outbox.claimer import Lease
+    from dispatcher.daemon import GRACE
+    from dispatcher.delivery import Lease
 
     text = (FOLDER / "rvq-dispatcher@.service").read_text()
     found = re.search(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)
     assert found is not None
-    assert int(found[1]) > Lease().attempt + 2 + 2 * LAST_WORDS
+    assert int(found[1]) > Lease().attempt + 2 + 2 * GRACE
 
 
 def test_the_environment_file_names_every_setting_and_nothing_else() -> None:

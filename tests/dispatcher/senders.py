@@ -1,4 +1,4 @@
-"""DeliveryThreads that may reach loopback under a name of the tests."""
+"""Senders that may reach loopback under a name of the tests."""
 
 from __future__ import annotations
 

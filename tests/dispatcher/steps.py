@@ -4,40 +4,43 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 from app.db import Pool
-from dispatcher.delivery import Delivery, Result
+from dispatcher.delivery import Delivery, Lease, Result
 from dispatcher.http.attempt import Attempt
+from dispatcher.maintenance import STEPS, StepRunner
 from dispatcher.metrics import Metrics
-from dispatcher.outbox.claimer import Claimer, Lease
-from dispatcher.outbox.deliverer import DeliveryThreads
+from dispatcher.outbox.claimer import Claimer
+from dispatcher.outbox.deliverer import Deliverer
 from dispatcher.outbox.in_flight import InFlight
 from dispatcher.outbox.settler import Settler
 from dispatcher.schedule import Decision, decide
 from dispatcher.store import Store
 
 LEASE = Lease()
+RETENTION_DAYS = 30
 
 
 class Steps:
-    """`claim` puts deliveries into `taken` instead of sending them; `end` is what sending would do."""
+    """`claim` returns deliveries instead of having them sent; `end` is what sending would do."""
 
     def __init__(self, pool: Pool, threads: int = 8, lease: Lease = LEASE) -> None:
         self.pool = pool
         self.store = Store(pool)
         self.metrics = Metrics()
         self.in_flight = InFlight(threads)
-        self.taken: list[Delivery] = []
-        self.senders = _Taking(self.taken)
-        self.claimer = Claimer(self.store, self.in_flight, self.senders, lease, threads)
-        self.settling = Settler(self.store, self.in_flight, self.metrics)
+        self.settler = Settler(self.store, self.in_flight, self.metrics)
+        self.deliverer = _Collecting(self.store, self.in_flight, self.settler, lease)
+        self.claimer = Claimer(self.store, self.in_flight, self.deliverer, lease, threads)
 
     def claim(self) -> list[Delivery]:
         """What one step of the claim loop hands to the threads."""
-        self.taken.clear()
+        self.deliverer.taken.clear()
         self.claimer.step()
-        return list(self.taken)
+        return list(self.deliverer.taken)
 
     def end(
         self, delivery: Delivery, attempt: Attempt, took: float = 0.0, decision: Decision | None = None
@@ -45,23 +48,36 @@ class Steps:
         started = time.monotonic() - took
         result = Result(delivery, attempt, decision or decide(attempt, delivery.tries, 0.5), started)
         self.in_flight.end(result)
-        self.settling.put(result)
+        self.settler.put(result)
+
+    def maintain(self, name: str) -> float | None:
+        """Run a maintenance step: how much all runs of it did, None while only another dispatcher ran it."""
+        self.runner(name).step()
+        return self.metrics.registry.get_sample_value("rvq_maintenance_done_total", {"step": name})
+
+    def runner(self, name: str, **changes: Any) -> StepRunner:
+        """A runner of the step as the table has it, but for these changes; it begins at once."""
+        (step,) = (step for step in STEPS if step.name == name)
+        step = replace(step, at_start=True, **changes)
+        return StepRunner(step, self.store, self.metrics, RETENTION_DAYS)
 
 
-class _Taking(DeliveryThreads):
-    """Has no threads, so that everything stays where `take_back` finds it."""
+class _Collecting(Deliverer):
+    """Has no threads: what is put in stays in `taken`."""
 
-    def __init__(self, taken: list[Delivery]) -> None:
-        super().__init__(taken.append, 0)
-        self._taken = taken
+    def __init__(self, store: Store, in_flight: InFlight, settler: Settler, lease: Lease) -> None:
+        super().__init__(_send_nothing, store, in_flight, settler, lease)
+        self.taken: list[Delivery] = []
 
-    def put(self, deliveries: Iterable[Delivery]) -> None:
-        self._taken.extend(deliveries)
+    def put(self, deliveries: Sequence[Delivery]) -> None:
+        self.taken.extend(deliveries)
 
-    def take_back(self) -> list[Delivery]:
-        taken = list(self._taken)
-        self._taken.clear()
-        return taken
+    def give_back(self) -> None:
+        self.release(self.taken)
+
+
+def _send_nothing(event_id: str, url: str, body: bytes) -> Attempt:
+    raise AssertionError("nothing is sent step by step")
 
 
 @contextlib.contextmanager
@@ -74,5 +90,5 @@ def stepping(url: str, threads: int = 8, lease: Lease = LEASE) -> Iterator[Steps
         pool.close()
 
 
-def attempt(outcome: str = "delivered", status_code: int | None = None, answer: bytes = b"") -> Attempt:
-    return Attempt(outcome=outcome, detail=outcome, status_code=status_code, answer=answer)  # type: ignore[arg-type]
+def attempt(outcome: str = "delivered", status_code: int | None = None, response: bytes = b"") -> Attempt:
+    return Attempt(outcome=outcome, detail=outcome, status_code=status_code, response_body=response)  # type: ignore[arg-type]

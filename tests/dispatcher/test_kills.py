@@ -33,18 +33,18 @@ def has_received(receiver: Receiver, count: int) -> bool:
 def test_two_dispatchers_killed_at_random_moments_lose_no_event_and_no_attempt(own_cluster: Cluster) -> None:
     print(f"RVQ_KILLS_SEED={SEED}")
     tasks = Tasks(own_cluster.url("rvq"))
-    jitter = random.Random(SEED)
+    chance = random.Random(SEED)
     ids: list[int] = []
     with Receiver() as receiver, contextlib.ExitStack() as stack:
         environ = environment(own_cluster.url("rvq"), receiver.host)
         start = functools.partial(_start, stack, environ)
         pair = [start(), start()]
         for kill in range(1, KILLS + 1):
-            # Half of the time right away: it may be starting, claimer or idle.
-            enough = len(receiver.received) + jitter.choice([0, jitter.randrange(1, TASKS_A_KILL - 5)])
+            # Half of the time right away: it may be starting, claiming or idle.
+            enough = len(receiver.received) + chance.choice([0, chance.randrange(1, TASKS_A_KILL - 5)])
             ids += tasks.finish(receiver.url(), TASKS_A_KILL)
             wait_until(functools.partial(has_received, receiver, enough), "some were received", 60)
-            victim = jitter.randrange(2)
+            victim = chance.randrange(2)
             pair[victim].kill()
             own_cluster.move_clock(kill * CLOCK_STEP)
             pair[victim] = start()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 import pytest
 
-from app.db import DatabaseUnavailable
+from app.db import DatabaseUnavailable, Row
 from dispatcher.loops import Loop
-from dispatcher.maintenance import FREQUENT, MaintenanceStep, Sweep, audit, maintenance_steps, report
+from dispatcher.maintenance import STEPS, Step, StepRunner
 from dispatcher.metrics import Metrics
+from dispatcher.store import Store
 from tests.dispatcher.rig import Tasks, environment, running
 from tests.dispatcher.steps import attempt, stepping
 from tests.support.concurrency import wait_until
@@ -19,11 +19,32 @@ from tests.support.database import Database
 URL = "http://one.test/hook"
 
 
+LOCK_KEYS = {
+    "promote_due": 0,
+    "expire_leases": 1,
+    "end_overdue_tasks": 2,
+    "expire_delivery_leases": 3,
+    "fold_counters": 4,
+    "raise_claim_floors": 5,
+    "rescue_below_floors": 6,
+    "check_admission": 7,
+    "create_partitions": 8,
+    "drop_expired_partitions": 20,
+    "sweep_stranded_tasks": 21,
+}
+
+
+def test_a_lock_key_stays_what_it_was_in_the_releases_before() -> None:
+    """Two releases run side by side: a key that moved would let a step run twice, or stop another."""
+    keys = {step.name: step.lock_key for step in STEPS if step.lock_key is not None}
+    assert keys.items() >= LOCK_KEYS.items()
+    assert len(set(keys.values())) == len(keys)
+    assert [step.name for step in STEPS if step.lock_key is None] == ["report", "audit"]
+
+
 def test_all_steps_work_on_an_empty_database(database: Database) -> None:
     with stepping(database.url) as steps:
-        made = maintenance_steps(steps.store, steps.metrics, 30)
-        assert [step.name for step in made if step.step() == 0.0] == []
-    assert {step.name for step in made} > set(FREQUENT)
+        assert [step.name for step in STEPS if steps.runner(step.name).step() == 0.0] == []
 
 
 def test_an_expired_lease_ends_its_attempt_with_no_traffic(database: Database) -> None:
@@ -31,7 +52,7 @@ def test_an_expired_lease_ends_its_attempt_with_no_traffic(database: Database) -
     database.rows("SELECT * FROM rvq.claim_sub_tasks('{w}', '{2}', 1, ARRAY['default'])")
     database.move_clock(10)
     with stepping(database.url) as steps:
-        assert steps.store.run_step("expire_leases") == 2
+        assert steps.maintain("expire_leases") == 2
     assert database.value("SELECT status FROM rvq.read_task(%s)", (task_id,)) == "failed"
 
 
@@ -39,7 +60,7 @@ def test_an_overdue_task_fails(database: Database) -> None:
     task_id = Tasks(database.url).create(deadline_seconds=5)
     database.move_clock(10)
     with stepping(database.url) as steps:
-        assert steps.store.run_step("end_overdue_tasks") == 1
+        assert steps.maintain("end_overdue_tasks") == 1
     assert database.value("SELECT status FROM rvq.read_task(%s)", (task_id,)) == "failed"
 
 
@@ -52,14 +73,14 @@ def test_a_delivery_whose_dispatcher_vanished_is_due_again_and_the_ledger_says_u
         assert len(steps.claim()) == 1
     database.move_clock(31)
     with stepping(database.url) as steps:
-        assert steps.store.run_step("expire_delivery_leases") == 1
+        assert steps.maintain("expire_delivery_leases") == 1
     assert tasks.ledger(number) == [(1, "unknown", "pending")]
 
 
 def test_partitions_are_made_a_week_ahead(database: Database) -> None:
     database.move_clock(86400 * 3)
     with stepping(database.url) as steps:
-        made = steps.store.run_step("create_partitions")
+        made = steps.maintain("create_partitions")
     assert made is not None
     ahead = "SELECT to_regclass('rvq.tasks_' || rvq.day_at(rvq.clock() + interval '7 days'))"
     assert database.value(ahead) is not None
@@ -68,34 +89,54 @@ def test_partitions_are_made_a_week_ahead(database: Database) -> None:
 def test_while_another_dispatcher_does_a_step_it_is_passed_over(database: Database) -> None:
     other = database.connect(autocommit=False)
     with stepping(database.url) as steps:
-        for key, name in enumerate(FREQUENT):
+        for name, key in LOCK_KEYS.items():
             database.rows("SELECT pg_advisory_xact_lock(4, %s)", (key,), on=other)
-            assert steps.store.run_step(name) is None
-        database.rows("SELECT pg_advisory_xact_lock(4, 20), pg_advisory_xact_lock(4, 21)", on=other)
-        assert steps.store.drop_expired_partitions(30) is None
-        assert steps.store.sweep_stranded_tasks(0, 10) == (None, 0)
+            assert steps.maintain(name) is None
         other.rollback()
-        assert steps.store.run_step("fold_counters") is not None
+        assert all(steps.maintain(name) is not None for name in LOCK_KEYS)
+
+
+def test_what_another_dispatcher_does_is_not_even_begun(database: Database) -> None:
+    Tasks(database.url).create(2)
+    database.rows("DELETE FROM rvq.open_sub_tasks")
+    other = database.connect(autocommit=False)
+    database.rows("SELECT pg_advisory_xact_lock(4, %s)", (LOCK_KEYS["sweep_stranded_tasks"],), on=other)
+    with stepping(database.url) as steps:
+        assert steps.maintain("sweep_stranded_tasks") is None
+    assert database.value("SELECT count(*) FROM rvq.events") == 0
+    other.rollback()
+    database.rows("SELECT rvq.reset()")
+
+
+class Scripted(Store):
+    """A store whose steps end in these ways, one after the other."""
+
+    def __init__(self, *results: int | Exception | None) -> None:
+        self._results = list(results)
+
+    def run_step(self, sql: str, lock_key: int | None, *, is_slow: bool) -> list[Row] | None:
+        result = self._results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return None if result is None else [(result,)]
 
 
 def test_full_batches_are_followed_at_once_and_others_after_a_while() -> None:
-    step = MaintenanceStep("some", 10.0, lambda: 5, Metrics(), full=5)
-    assert step.step() == 0.0
-    step.full = 6
-    assert 9 <= step.step() <= 11
+    runner = StepRunner(Step("some", 99, 10.0, 5, ""), Scripted(5, 4, None), Metrics(), 30)
+    assert runner.step() == 0.0
+    assert 9 <= runner.step() <= 11
+    assert 9 <= runner.step() <= 11
+
+
+def test_a_step_that_is_not_for_the_start_waits_first() -> None:
+    runner = StepRunner(Step("some", 99, 10.0, 1, "", at_start=False), Scripted(1), Metrics(), 30)
+    assert 5 <= runner.step() <= 10
+    assert runner.step() == 0.0
 
 
 def test_a_step_that_fails_is_counted_and_called_again(caplog: pytest.LogCaptureFixture) -> None:
-    calls: Iterator[int | Exception] = iter([DatabaseUnavailable("away"), ValueError("a fault"), 7])
-
-    def work() -> int:
-        result = next(calls)
-        if isinstance(result, Exception):
-            raise result
-        return result
-
-    metrics = Metrics()
-    loop = Loop("some", MaintenanceStep("some", 10.0, work, metrics).step)
+    metrics, store = Metrics(), Scripted(DatabaseUnavailable("away"), ValueError("a fault"), 7)
+    loop = Loop("some", StepRunner(Step("some", 99, 10.0, 0, ""), store, metrics, 30).step)
     with caplog.at_level(logging.INFO):
         assert loop.run_once() < 1
         assert loop.run_once() < 1
@@ -106,15 +147,15 @@ def test_a_step_that_fails_is_counted_and_called_again(caplog: pytest.LogCapture
     assert "works again" in caplog.text
 
 
-def test_the_sweep_walks_all_open_tasks_and_starts_again(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dispatcher.maintenance.SWEEP_BATCH", 2)
-    for _ in range(3):
-        Tasks(database.url).create(2)
+def test_the_sweep_walks_all_open_tasks_and_starts_again(database: Database) -> None:
+    ids = [Tasks(database.url).create(2) for _ in range(3)]
     with stepping(database.url) as steps:
-        sweep = Sweep(steps.store, steps.metrics)
-        assert [sweep() for _ in range(4)] == [0, 0, 0, 0]
+        sweep = steps.runner("sweep_stranded_tasks", batch=2)
+        reached = []
+        for _ in range(4):
+            assert sweep.step() > 0
+            reached.append(sweep._after)
+        assert reached == [ids[1], ids[2], 0, ids[1]]
         assert steps.metrics.registry.get_sample_value("rvq_stranded_tasks_total") == 0
 
 
@@ -122,7 +163,7 @@ def test_a_stranded_task_is_ended_and_counted(database: Database) -> None:
     task_id = Tasks(database.url).create(2)
     database.rows("DELETE FROM rvq.open_sub_tasks")
     with stepping(database.url) as steps:
-        assert Sweep(steps.store, steps.metrics)() == 1
+        assert steps.maintain("sweep_stranded_tasks") == 1
         assert steps.metrics.registry.get_sample_value("rvq_stranded_tasks_total") == 1
     assert database.value("SELECT count(*) FROM rvq.events WHERE id = %s", (task_id,)) == 1
     database.rows("SELECT rvq.reset()")
@@ -132,10 +173,10 @@ def test_drift_is_exported_and_gone_when_it_is_repaired(database: Database) -> N
     database.rows("INSERT INTO rvq.counter_deltas (queue, succeeded) VALUES ('default', 3)")
     labels = {"queue": "default", "counter": "succeeded"}
     with stepping(database.url) as steps:
-        assert audit(steps.store, steps.metrics) == 1
+        assert steps.maintain("audit") == 1
         assert steps.metrics.registry.get_sample_value("rvq_counter_drift", labels) == 3
         database.rows("SELECT rvq.repair_counters()")
-        assert audit(steps.store, steps.metrics) == 0
+        assert steps.maintain("audit") == 1
         assert steps.metrics.registry.get_sample_value("rvq_counter_drift", labels) is None
 
 
@@ -143,14 +184,14 @@ def test_the_report_shows_waiting_hosts_and_forgets_them_when_they_are_served(da
     Tasks(database.url).finish(URL)
     labels = {"host": "one.test"}
     with stepping(database.url) as steps:
-        report(steps.store, steps.metrics)
+        steps.maintain("report")
         value = steps.metrics.registry.get_sample_value
         assert value("rvq_delivery_oldest_due_seconds", labels) is not None
         assert (value("rvq_table_bytes", {"table": "due_deliveries"}) or 0) > 0
         (delivery,) = steps.claim()
         steps.end(delivery, attempt())
-        steps.settling.step()
-        report(steps.store, steps.metrics)
+        steps.settler.step()
+        steps.maintain("report")
         assert value("rvq_delivery_oldest_due_seconds", labels) is None
 
 

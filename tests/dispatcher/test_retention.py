@@ -48,7 +48,7 @@ def deliver(database: Database, outcome: str = "delivered") -> None:
         while claimed := steps.claim():
             for delivery in claimed:
                 steps.end(delivery, attempt(outcome))
-            steps.settling.step()
+            steps.settler.step()
 
 
 def test_a_day_older_than_the_retention_goes_and_younger_ones_stay(database: Database, today: int) -> None:

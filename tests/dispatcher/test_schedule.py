@@ -11,7 +11,7 @@ from dispatcher.http.attempt import Attempt
 from dispatcher.http.retry_after import LONGEST
 from dispatcher.schedule import MOST_ATTEMPTS, SCHEDULE, Decision, decide, delay_before
 
-LUCK = st.floats(0, 1, exclude_max=True)
+JITTERS = st.floats(0, 1, exclude_max=True)
 NUMBERS = range(1, MOST_ATTEMPTS + 5)
 
 
@@ -40,7 +40,7 @@ def test_every_outcome_at_every_attempt_has_its_consequence(outcome: Outcome, nu
         assert decision.delay == pytest.approx(SCHEDULE[number])
 
 
-@given(st.integers(2, MOST_ATTEMPTS), LUCK)
+@given(st.integers(2, MOST_ATTEMPTS), JITTERS)
 def test_a_delay_is_within_a_fifth_of_the_schedule(number: int, jitter: float) -> None:
     scheduled = SCHEDULE[number - 1]
     assert 0.8 * scheduled <= delay_before(number, jitter) <= 1.2 * scheduled
@@ -51,7 +51,7 @@ def test_jitter_reaches_both_ends() -> None:
     assert delay_before(3, 1 - 1e-12) == pytest.approx(360)
 
 
-@given(st.integers(1, MOST_ATTEMPTS - 1), LUCK, st.floats(0, LONGEST))
+@given(st.integers(1, MOST_ATTEMPTS - 1), JITTERS, st.floats(0, LONGEST))
 def test_retry_after_is_never_undercut_and_never_shortens_the_schedule(
     number: int, jitter: float, retry_after: float
 ) -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from dispatcher.daemon import Daemon
 from dispatcher.delivery import Delivery
+from dispatcher.http.sender import make_sender
 from dispatcher.systemd import Notifier
-from tests.dispatcher.receiver import Receiver
-from tests.dispatcher.rig import Tasks, environment, running, settings
+from tests.dispatcher.rig import environment, running, settings
 from tests.support.concurrency import wait_until
 from tests.support.database import Database
 
@@ -106,7 +106,8 @@ def test_the_watchdog_goes_hungry_while_a_delivery_outlives_its_lease(
     database: Database, manager: Manager, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notifier = Notifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000"})
-    daemon = Daemon(settings(database.url), notifier)
+    read = settings(database.url)
+    daemon = Daemon(read, notifier, make_sender(read))
     stuck = Delivery(1, 1, 1, "http://one.test/", "one.test", b"{}", "", 0.0, 0.0)
     daemon._in_flight.begin([stuck])
     now = time.monotonic()
@@ -120,20 +121,3 @@ def test_the_watchdog_goes_hungry_while_a_delivery_outlives_its_lease(
     daemon._in_flight.cancel([stuck])
     daemon._feed_watchdog()
     assert manager.told() == ["WATCHDOG=1", "WATCHDOG=1"]
-
-
-def test_the_runtime_directory_gets_the_metrics(database: Database, tmp_path: Path) -> None:
-    tasks = Tasks(database.url)
-    file = tmp_path / "metrics.prom"
-    with (
-        Receiver() as receiver,
-        running(environment(database.url, receiver.host, RUNTIME_DIRECTORY=str(tmp_path))),
-    ):
-        tasks.finish(receiver.url(), 3)
-        tasks.wait_until_done()
-        name = f'dispatcher="{tmp_path.name}"'
-        wanted = f'rvq_delivery_attempts_total{{dispatcher="{tmp_path.name}",outcome="delivered"}} 3.0'
-        wait_until(lambda: file.exists() and wanted in file.read_text(), "the file tells of it")
-        text = file.read_text()
-    assert f"rvq_delivery_lag_seconds_count{{{name}}} 3.0" in text
-    assert f'rvq_maintenance_last_success_timestamp_seconds{{{name},step="fold_counters"}}' in text

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from app.webhooks.signatures import Verdict, private_key, public_key_text, verify
-from dispatcher.http.signer import Signer, sign
+from dispatcher.http.signer import Signer
 
 OLD, NEW = b"the old secret, of 32 bytes ....", b"the new secret, of 32 bytes ...."
 SEED = bytes(range(32))
@@ -26,6 +26,12 @@ PUBLIC_KEY = private_key(SEED).public_key()
 
 def text_of(secret: bytes) -> str:
     return "whsec_" + base64.b64encode(secret).decode()
+
+
+def sign(
+    event_id: str, timestamp: int, body: bytes, secrets: tuple[bytes, ...], signing_key: bytes | None = None
+) -> dict[str, str]:
+    return Signer(secrets, signing_key).sign(event_id, timestamp, body)
 
 
 def check(

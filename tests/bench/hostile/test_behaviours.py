@@ -19,5 +19,5 @@ def test_a_send_to_any_hostile_receiver_ends_in_bounds_with_the_right_outcome(
     assert attempt.outcome in behaviour.outcomes, attempt
     assert attempt.cut == behaviour.cut, attempt
     assert attempt.phases.total < (SHORT.total + 5) * 1000, attempt
-    assert len(attempt.answer) <= SHORT.kept_bytes
+    assert len(attempt.response_body) <= SHORT.kept_bytes
     assert receiver.connections == 1

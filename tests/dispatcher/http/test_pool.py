@@ -166,7 +166,7 @@ def test_many_threads_share_a_sender_and_every_answer_belongs_to_its_request(mak
 
         def send(number: int) -> tuple[str, bool]:
             attempt = sender.send(EVENT_ID, f"http://{NAME}:{receiver.port}/{number}", BODY)
-            return attempt.outcome, attempt.answer == f"/{number}".encode()
+            return attempt.outcome, attempt.response_body == f"/{number}".encode()
 
         with ThreadPoolExecutor(16) as pool:
             seen = Counter(pool.map(send, range(800)))

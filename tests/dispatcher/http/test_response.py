@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from bench.hostile.answers import http
 from dispatcher.http.connector import Limits
-from dispatcher.http.deadline import Deadline
 from dispatcher.http.reader import PeerClosed, Reader
 from dispatcher.http.response import Body, Head, NotHttp, read_body, read_head
-from dispatcher.http.wire import Wire
+from dispatcher.http.wire import Deadline, Wire
 
 LIMITS = Limits(total=20, head_bytes=2000, body_bytes=1000, kept_bytes=100)
 

@@ -34,7 +34,7 @@ def test_the_request_is_exactly_what_was_stored_and_signed(make_sender: MakeSend
     assert headers["Host"] == f"{NAME}:{receiver.port}"
     assert headers["Accept-Encoding"] == "identity"
     Webhook(SECRET).verify(body, dict(headers))
-    assert (attempt.outcome, attempt.status_code, attempt.answer) == ("delivered", 200, b"ok")
+    assert (attempt.outcome, attempt.status_code, attempt.response_body) == ("delivered", 200, b"ok")
 
 
 def test_each_try_has_its_own_time_and_the_same_id(

@@ -1,4 +1,4 @@
-"""The claim loop's step: how much it takes, of whom, and what it gives back."""
+"""The claim loop's step: how much it takes, of whom, what it gives back, and how long it pauses."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ import time
 
 import pytest
 
+from dispatcher.outbox.claimer import (
+    BATCH_PAUSE,
+    BEHIND,
+    LONGEST_PAUSE,
+    MANY,
+    PROMPT_FOR,
+    PROMPT_PAUSE,
+    Pacing,
+)
 from dispatcher.outbox.in_flight import MOST_UNSETTLED, SLOW_AFTER
-from dispatcher.outbox.pacing import PROMPT_PAUSE
 from tests.dispatcher.rig import Tasks
 from tests.dispatcher.steps import Steps, attempt, stepping
 from tests.support.database import Database
@@ -23,7 +31,7 @@ def deliver_all(steps: Steps, rounds: int, took: float = 0.0) -> list[int]:
         sizes.append(len(claimed))
         for delivery in claimed:
             steps.end(delivery, attempt(), took)
-        steps.settling.step()
+        steps.settler.step()
     return sizes
 
 
@@ -75,7 +83,7 @@ def test_what_waits_to_be_settled_takes_no_room_of_its_host_but_not_without_boun
                 steps.end(delivery, attempt())
         assert MOST_UNSETTLED <= claimed < MOST_UNSETTLED + 8
         while steps.in_flight.unsettled:
-            steps.settling.step()
+            steps.settler.step()
     assert database.value("SELECT count(*) FROM rvq.due_deliveries") == MOST_UNSETTLED + 10 - claimed
 
 
@@ -94,7 +102,7 @@ def test_what_was_not_begun_is_given_back_without_an_attempt_spent(database: Dat
     Tasks(database.url).finish(ONE)
     with stepping(database.url) as steps:
         steps.claimer.step()
-        steps.claimer.give_back()
+        steps.deliverer.give_back()
         assert steps.in_flight.running == 0
     row = database.row("SELECT attempt, tries, lease_token FROM rvq.due_deliveries")
     assert row == (0, 0, None)
@@ -132,7 +140,46 @@ def test_while_its_breaker_is_open_a_host_gets_nothing_and_no_attempt_is_spent(d
         for _ in range(5):
             for delivery in steps.claim():
                 steps.end(delivery, attempt("timeout"))
-            steps.settling.step()
+            steps.settler.step()
         assert steps.claim() == []
     attempts = "SELECT count(*) FROM rvq.due_deliveries WHERE attempt > 0"
     assert database.value(attempts) == database.value("SELECT count(*) FROM rvq.delivery_attempts") == 5
+
+
+@pytest.fixture
+def pacing() -> Pacing:
+    return Pacing(most_running=16)
+
+
+def test_many_are_let_gather_and_few_are_not(pacing: Pacing) -> None:
+    assert pacing.pause(MANY, MANY, 0.0, now=0.0) == BATCH_PAUSE
+    assert pacing.pause(MANY - 1, MANY - 1, 0.0, now=0.0) == PROMPT_PAUSE
+
+
+def test_a_few_between_bursts_do_not_end_the_gathering(pacing: Pacing) -> None:
+    brought = (MANY + 2, 1, 0)
+    assert [pacing.pause(count, count, 0.0, now=0.0) for count in brought] == [
+        BATCH_PAUSE,
+        BATCH_PAUSE,
+        PROMPT_PAUSE,
+    ]
+
+
+def test_nothing_gathers_where_there_would_be_no_room_for_it(pacing: Pacing) -> None:
+    assert pacing.pause(16, 16, 0.0, now=0.0) == BATCH_PAUSE
+    assert pacing.pause(17, 17, 0.0, now=0.0) == PROMPT_PAUSE
+    assert pacing.pause(0, 17, 0.0, now=0.0) == PROMPT_PAUSE
+
+
+def test_nothing_gathers_while_deliveries_wait_longer_than_gathering_takes(pacing: Pacing) -> None:
+    assert pacing.pause(10, 10, BEHIND * 1.01, now=0.0) == PROMPT_PAUSE
+    assert pacing.pause(10, 10, BEHIND, now=0.0) == BATCH_PAUSE
+
+
+def test_after_a_quiet_second_it_asks_less_and_less_often_and_at_once_again(pacing: Pacing) -> None:
+    assert pacing.pause(1, 1, 0.0, now=0.0) == PROMPT_PAUSE
+    assert pacing.pause(0, 0, 0.0, now=PROMPT_FOR * 0.9) == PROMPT_PAUSE
+    pauses = [pacing.pause(0, 0, 0.0, now=PROMPT_FOR + number) for number in range(15)]
+    assert pauses[0] < BATCH_PAUSE
+    assert 0.8 * LONGEST_PAUSE <= pauses[-1] <= LONGEST_PAUSE
+    assert pacing.pause(1, 1, 0.0, now=99.0) == PROMPT_PAUSE

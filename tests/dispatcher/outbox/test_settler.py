@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.db import DatabaseError
-from dispatcher.delivery import Delivery
-from dispatcher.outbox.claimer import Lease
+from dispatcher.delivery import Delivery, Lease
 from rvq.embedded import Cluster
 from tests.dispatcher.rig import Tasks
 from tests.dispatcher.steps import Steps, attempt, stepping
@@ -31,7 +30,7 @@ def test_a_batch_is_recorded_with_all_that_explains_it(database: Database) -> No
         steps.end(first, attempt("delivered", 200, b"thanks"))
         steps.end(second, attempt("http_error", 500, bytes(range(256))))
         steps.end(third, attempt("gone", 410))
-        steps.settling.step()
+        steps.settler.step()
         assert steps.in_flight.unsettled == 0
         assert (steps.metrics.attempts, steps.metrics.delivered, steps.metrics.dead) == (3, 1, 1)
     rows = database.rows("SELECT id, outcome, status_code, status, answer FROM rvq.delivery_attempts")
@@ -46,7 +45,7 @@ def test_why_it_is_dead_is_in_the_ledger(database: Database) -> None:
     with stepping(database.url) as steps:
         (delivery,) = claim(steps, 1)
         steps.end(delivery, attempt("not_allowed"))
-        steps.settling.step()
+        steps.settler.step()
     assert database.value("SELECT detail::json ->> 'reason' FROM rvq.delivery_attempts") == "not_allowed"
 
 
@@ -58,7 +57,7 @@ def test_a_lost_lease_changes_nothing_and_is_counted(database: Database) -> None
         database.rows("UPDATE rvq.due_deliveries SET lease_token = gen_random_uuid()")
         before = database.row("SELECT * FROM rvq.due_deliveries")
         steps.end(delivery, attempt())
-        steps.settling.step()
+        steps.settler.step()
         assert steps.metrics.leases_lost._value.get() == 1
         assert steps.in_flight.unsettled == 0
     assert database.row("SELECT * FROM rvq.due_deliveries") == before
@@ -73,7 +72,7 @@ def test_one_that_the_database_refuses_costs_the_others_nothing(database: Databa
         steps.end(good, attempt())
         steps.end(bad, attempt("http_error", 100_000_000))
         steps.end(other, attempt())
-        steps.settling.step()
+        steps.settler.step()
         assert steps.in_flight.unsettled == 0
     assert tasks.ledger(good.id) == tasks.ledger(other.id) == [(1, "delivered", "delivered")]
     assert tasks.ledger(bad.id) == [(1, "http_error", "pending")]
@@ -92,7 +91,7 @@ def test_while_the_database_is_away_results_are_kept_and_recorded_when_it_is_bac
         own_cluster.stop()
         for _ in range(3):
             with pytest.raises(DatabaseError):
-                steps.settling.step()
+                steps.settler.step()
         assert steps.in_flight.unsettled == 1
         Cluster(own_cluster.folder, version=own_cluster.install.version, port=port).start()
         wait_until(lambda: works(steps), "the pool has a connection again")
@@ -101,7 +100,7 @@ def test_while_the_database_is_away_results_are_kept_and_recorded_when_it_is_bac
 
 def works(steps: Steps) -> bool:
     try:
-        steps.settling.step()
+        steps.settler.step()
     except DatabaseError:
         return False
     return True
@@ -114,6 +113,6 @@ def test_once_the_lease_is_certainly_lost_the_result_is_given_up(own_cluster: Cl
         (delivery,) = steps.claim()
         own_cluster.stop()
         steps.end(delivery, attempt())
-        steps.settling.step()
+        steps.settler.step()
         assert steps.in_flight.unsettled == 0
         assert steps.metrics.leases_lost._value.get() == 1
