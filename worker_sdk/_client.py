@@ -4,15 +4,18 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
-from . import _json
 from ._errors import APIError, Denied, Rejected, Unavailable
+from ._json import array_of, as_written, decode, decoded, encode, object_of
 from ._sub_task import Claimed
 from ._transport import Answer, Transport
 
 MAX_BATCH = 1000  # of each call, by the contract
 MAX_RETRY_AFTER = 60.0  # seconds; a longer wish is not believed
+
+_KNOWN = ("id", "task_id", "index", "queue", "attempt", "max_attempts", "lease_token")
+CLAIM = object_of(sub_tasks=array_of(object_of(**dict.fromkeys(_KNOWN, decoded), payload=as_written)))
 
 
 class Leased(Protocol):
@@ -36,7 +39,7 @@ class Client:
         fields = {"limit": limit, "lease_seconds": lease_seconds, "queues": list(queues)}
         body = self._post("claim", self._body(fields))
         try:
-            return [_claimed(item) for item in _json.split_array(_json.split_object(body)["sub_tasks"])]
+            return [_claimed(members) for members in decode(body, CLAIM)["sub_tasks"]]
         except (ValueError, KeyError, TypeError) as error:
             raise Unavailable(f"the claim's answer makes no sense: {error!r}") from error
 
@@ -53,7 +56,7 @@ class Client:
         return _outcomes(self._post("release", self._body({"leases": _names(leases)})), len(leases))
 
     def _body(self, fields: dict[str, object]) -> bytes:
-        return _json.encode({"worker_id": self._worker_id, **fields})
+        return encode({"worker_id": self._worker_id, **fields})
 
     def _post(self, verb: str, body: bytes) -> bytes:
         answer = self._transport.post(f"/v1/sub_tasks/{verb}", body)
@@ -66,14 +69,8 @@ def _names(leases: Sequence[Leased]) -> list[dict[str, str]]:
     return [{"id": lease.id, "lease_token": lease.token} for lease in leases]
 
 
-def _claimed(item: bytes) -> Claimed:
-    members = _json.split_object(item)
-    payload = members.pop("payload")
-    known = {name: json.loads(members[name]) for name in _CLAIMED_FIELDS}
-    return Claimed(payload_bytes=payload, **known)
-
-
-_CLAIMED_FIELDS = ("id", "task_id", "index", "queue", "attempt", "max_attempts", "lease_token")
+def _claimed(members: dict[str, Any]) -> Claimed:
+    return Claimed(payload_bytes=members.pop("payload"), **members)
 
 
 def _outcomes(body: bytes, expected: int) -> list[str]:

@@ -4,8 +4,8 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import _json
 from ._errors import Cancelled, Fail, ResultError, Retry
+from ._json import check, encode
 from ._sub_task import Raw, SubTask
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Outcome:
     def report(self, sub_task_id: str, lease_token: str) -> bytes:
         """The item of a complete request."""
         status, key = (b"succeeded", b"result") if self.succeeded else (b"failed", b"error")
-        head = _json.encode({"id": sub_task_id, "lease_token": lease_token})[:-1]
+        head = encode({"id": sub_task_id, "lease_token": lease_token})[:-1]
         return b'%b,"status":"%b","%b":%b}' % (head, status, key, self.document)
 
 
@@ -64,7 +64,7 @@ def failure(
         error["retry_after_seconds"] = after
     if trace is not None:
         error["traceback"] = _storable(trace)[-MAX_TRACEBACK:]
-    document = _json.encode(error)
+    document = encode(error)
     if details is not None:
         document = b'%b,"details":%b}' % (document[:-1], details)
     return Outcome(False, document)
@@ -96,8 +96,8 @@ def _document(value: object) -> bytes:
     if isinstance(value, Raw):
         value = value.json.encode() if isinstance(value.json, str) else value.json
     if not isinstance(value, bytes):
-        return _json.encode(value)
-    _json.check(value)
+        return encode(value)
+    check(value)
     return value
 
 
@@ -105,12 +105,12 @@ def _details(error: Fail) -> bytes | None:
     if error.details is None:
         return None
     try:
-        details = _json.encode(error.details)
+        details = encode(error.details)
         if len(details) > MAX_DETAILS_BYTES:
             raise ValueError(f"{len(details)} bytes, at most {MAX_DETAILS_BYTES}")
         return details
     except Exception as cause:  # the failure itself matters more than its details
-        return _json.encode(f"the details cannot be reported: {_storable(_text(cause))}")
+        return encode(f"the details cannot be reported: {_storable(_text(cause))}")
 
 
 def _text(error: BaseException) -> str:

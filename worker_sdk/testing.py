@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _json
 from ._errors import APIError
 from ._handler import Handler, Options
+from ._json import array_of, as_written, check, decode, decoded, encode, object_of
 from ._outcome import Outcome as _Outcome
 from ._outcome import perform
 from ._sub_task import Raw, SubTask
@@ -29,6 +29,11 @@ from ._worker import Worker
 __all__ = ["FakeRVQ", "FakeSubTask", "Outcome", "run_handler"]
 
 TASK_ID = "task_0000000000000000"
+RESULT = object_of(**dict.fromkeys(("id", "lease_token", "status", "error"), decoded), result=as_written)
+REQUEST = object_of(
+    **dict.fromkeys(("worker_id", "limit", "lease_seconds", "queues", "leases"), decoded),
+    results=array_of(RESULT),
+)
 
 
 @dataclass(frozen=True)
@@ -119,10 +124,12 @@ class FakeRVQ:
         self._sub_tasks: dict[str, FakeSubTask] = {}
 
     def submit(self, payload: Any, *, queue: str = "default", max_attempts: int = 5) -> str:
-        """Add one sub_task; its id."""
+        """Add one sub_task and return its id. Raises ValueError for a payload that is not JSON."""
+        payload_bytes = _bytes(payload)
+        check(payload_bytes)
         with self._lock:
             index = len(self._sub_tasks)
-            sub_task = FakeSubTask(f"sub_{index + 1:016x}", index, queue, max_attempts, _bytes(payload))
+            sub_task = FakeSubTask(f"sub_{index + 1:016x}", index, queue, max_attempts, payload_bytes)
             self._sub_tasks[sub_task.id] = sub_task
             return sub_task.id
 
@@ -153,37 +160,36 @@ class FakeRVQ:
             return Answer(404, b'{"code":"not_found"}')
         with self._lock:
             self._expire()
-            return Answer(200, call(_json.split_object(body)))
+            return Answer(200, call(decode(body, REQUEST)))
 
     def close(self) -> None: ...
 
-    def _claim(self, fields: dict[str, bytes]) -> bytes:
-        limit = json.loads(fields.get("limit", b"1"))
+    def _claim(self, fields: dict[str, Any]) -> bytes:
+        limit = fields.get("limit", 1)
         free = [
             sub_task
-            for queue in json.loads(fields.get("queues", b'["default"]'))
+            for queue in fields.get("queues", ["default"])
             for sub_task in self._sub_tasks.values()
             if sub_task.queue == queue and sub_task.status == "queued" and sub_task.due <= self._clock()
         ]
         return b'{"sub_tasks": [%b]}' % b", ".join(self._lease(sub_task, fields) for sub_task in free[:limit])
 
-    def _lease(self, sub_task: FakeSubTask, fields: dict[str, bytes]) -> bytes:
+    def _lease(self, sub_task: FakeSubTask, fields: dict[str, Any]) -> bytes:
         sub_task.status = "claimed"
         sub_task.attempt += 1
         sub_task.lease_token = secrets.token_hex(16)
-        sub_task.lease_expires = self._clock() + json.loads(fields.get("lease_seconds", b"60"))
-        sub_task.worker_id = json.loads(fields["worker_id"])
+        sub_task.lease_expires = self._clock() + fields.get("lease_seconds", 60)
+        sub_task.worker_id = fields["worker_id"]
         names = ("id", "index", "queue", "attempt", "max_attempts", "lease_token")
         known = {"task_id": TASK_ID, "lease_expires_at": "2024-01-01T00:00:00Z"}
-        head = _json.encode(known | {name: getattr(sub_task, name) for name in names})
+        head = encode(known | {name: getattr(sub_task, name) for name in names})
         return b'%b, "payload": %b}' % (head[:-1], sub_task.payload_bytes)
 
-    def _complete(self, fields: dict[str, bytes]) -> bytes:
-        items = [_json.split_object(item) for item in _json.split_array(fields["results"])]
-        return _answer([self._settle(item) for item in items])
+    def _complete(self, fields: dict[str, Any]) -> bytes:
+        return _answer([self._settle(result) for result in fields["results"]])
 
-    def _settle(self, item: dict[str, bytes]) -> str:
-        sub_task, token = self._sub_tasks.get(json.loads(item["id"])), json.loads(item["lease_token"])
+    def _settle(self, result: dict[str, Any]) -> str:
+        sub_task, token = self._sub_tasks.get(result["id"]), result["lease_token"]
         if sub_task is None:
             return "unknown"
         if token in sub_task.reported:
@@ -192,10 +198,10 @@ class FakeRVQ:
             return "stale"
         sub_task.reported.add(token)
         sub_task.lease_token = None
-        if json.loads(item["status"]) == "succeeded":
-            sub_task.status, sub_task.result_bytes = "succeeded", item.get("result", b"null")
+        if result["status"] == "succeeded":
+            sub_task.status, sub_task.result_bytes = "succeeded", result.get("result", b"null")
             return "succeeded"
-        return self._fail(sub_task, json.loads(item["error"]))
+        return self._fail(sub_task, result["error"])
 
     def _fail(self, sub_task: FakeSubTask, error: dict[str, Any]) -> str:
         sub_task.error = error
@@ -205,9 +211,9 @@ class FakeRVQ:
         sub_task.status = "failed"
         return "failed"
 
-    def _heartbeat(self, fields: dict[str, bytes]) -> bytes:
-        expires = self._clock() + json.loads(fields.get("lease_seconds", b"60"))
-        return _answer([self._extend(lease, expires) for lease in json.loads(fields["leases"])])
+    def _heartbeat(self, fields: dict[str, Any]) -> bytes:
+        expires = self._clock() + fields.get("lease_seconds", 60)
+        return _answer([self._extend(lease, expires) for lease in fields["leases"]])
 
     def _extend(self, lease: dict[str, str], expires: float) -> str:
         sub_task = self._sub_tasks.get(lease["id"])
@@ -220,8 +226,8 @@ class FakeRVQ:
         sub_task.lease_expires = expires
         return "extended"
 
-    def _release(self, fields: dict[str, bytes]) -> bytes:
-        return _answer([self._give_back(lease) for lease in json.loads(fields["leases"])])
+    def _release(self, fields: dict[str, Any]) -> bytes:
+        return _answer([self._give_back(lease) for lease in fields["leases"]])
 
     def _give_back(self, lease: dict[str, str]) -> str:
         sub_task = self._sub_tasks.get(lease["id"])
@@ -239,13 +245,13 @@ class FakeRVQ:
 
 
 def _answer(outcomes: list[str]) -> bytes:
-    return _json.encode({"results": [{"outcome": outcome} for outcome in outcomes]})
+    return encode({"results": [{"outcome": outcome} for outcome in outcomes]})
 
 
 def _bytes(payload: Any) -> bytes:
     if isinstance(payload, Raw):
         return payload.json.encode() if isinstance(payload.json, str) else payload.json
-    return _json.encode(payload)
+    return encode(payload)
 
 
 def _public(outcome: _Outcome | None) -> Outcome:

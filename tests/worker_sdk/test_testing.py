@@ -67,6 +67,12 @@ def test_a_worker_that_cannot_go_on_says_so() -> None:
         Deaf().work_off(Double)
 
 
+@pytest.mark.parametrize("payload", [b"{", b"NaN", b"1 2", b"\xff"])
+def test_a_payload_that_rvq_would_refuse_cannot_be_submitted(payload: bytes) -> None:
+    with pytest.raises(ValueError):
+        FakeRVQ().submit(Raw(payload))
+
+
 class Fake:
     """FakeRVQ with a clock to move and a client to call."""
 
