@@ -41,8 +41,12 @@ def as_written(text: str, at: int) -> tuple[bytes, int]:
     return text[at:end].encode(), end
 
 
-def object_of(**members: Reader) -> Reader:
-    """Return a reader of objects that keeps these members, each read by its own reader, and skips others."""
+def object_of(*names: str, **readers: Reader) -> Reader:
+    """Return a reader of objects that keeps these members and skips others.
+
+    Those given by name alone are `decoded`, the others are read by the reader given.
+    """
+    members = {**dict.fromkeys(names, decoded), **readers}
 
     def read(text: str, at: int) -> tuple[dict[str, Any], int]:
         found = {}
@@ -91,7 +95,7 @@ def check(data: bytes) -> None:
 
 
 def encode(value: object) -> bytes:
-    """Return compact UTF-8 JSON. Raises ValueError (NaN and lone surrogates too), TypeError, RecursionError."""
+    """Return compact UTF-8 JSON. Raises ValueError, TypeError or RecursionError; NaN is refused, too."""
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
 
 

@@ -12,7 +12,7 @@ from worker_sdk._completer import Completer
 from worker_sdk._heartbeat import Heartbeat
 from worker_sdk._leases import Leases
 from worker_sdk._outcome import Outcome
-from worker_sdk._pace import Pace
+from worker_sdk._prefetch import Prefetch
 from worker_sdk.testing import FakeRVQ
 
 
@@ -62,7 +62,7 @@ class Loops:
         self.client = Client(self.line, "worker-1")
         self.options = Options.of(Echo, **options)
         self.leases = Leases(self.options.timeout_seconds, self.clock)
-        self.pace = Pace(self.options.concurrency, self.options.prefetch, self.options.prefetch_seconds)
+        self.prefetch = Prefetch(self.options, self.leases, self.clock)
         self.completer = Completer(self.client, self.leases, clock=self.clock, linger_seconds=0.0)
         self.fatal: list[str] = []
         self.claimer = Claimer(
@@ -70,7 +70,7 @@ class Loops:
             self.client,
             self.leases,
             self.completer,
-            self.pace,
+            self.prefetch,
             on_fatal=self.fatal.append,
             clock=self.clock,
         )

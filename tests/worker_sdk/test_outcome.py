@@ -27,7 +27,7 @@ class Does(Handler):
 def outcome_of(result: Any = None, error: BaseException | None = None) -> Outcome:
     handler = Does()
     handler.result, handler.error = result, error
-    outcome = perform(handler, sub_task())
+    outcome = perform(handler.handle, sub_task())
     assert outcome is not None
     return outcome
 
@@ -187,8 +187,8 @@ def test_cancelled_counts_only_when_it_was_asked_for() -> None:
     handler.error = Cancelled("stopping")
     wanted, unwanted = sub_task(), sub_task()
     wanted.cancelled.set()
-    assert perform(handler, wanted) is None
-    outcome = perform(handler, unwanted)
+    assert perform(handler.handle, wanted) is None
+    outcome = perform(handler.handle, unwanted)
     assert outcome is not None
     assert json.loads(outcome.document)["retryable"] is True
 
