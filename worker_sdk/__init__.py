@@ -1,4 +1,4 @@
-"""Write RVQ workers.
+"""The SDK for RVQ workers: subclass `Handler`, write `handle`, call `run()`.
 
     from worker_sdk import Handler
 

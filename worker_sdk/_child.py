@@ -65,8 +65,7 @@ class Child:
             raise SetupFailed(message)
 
     def perform(self, lease: Lease) -> Outcome | None:
-        """Run one sub_task (see Executor). A process that dies costs this attempt only: the next call
-        starts a new one."""
+        """Run one sub_task (see Executor). If the process dies, the next call starts a new one."""
         if self._process is None:
             self.spawn()
             self.wait_until_ready()
@@ -132,7 +131,7 @@ class Child:
 
 
 def serve(pipe: Connection, handler: type[HandlerLike], logs: Logs | None) -> None:
-    """Be the child: the main thread runs handlers, another thread reads the pipe."""
+    """Run the child's side: the main thread runs handlers, another thread reads the pipe."""
     # The worker decides when running work ends, also when a signal went to the whole process group. Not
     # SIG_IGN: programs that a handler starts would inherit that.
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -154,7 +153,7 @@ def serve(pipe: Connection, handler: type[HandlerLike], logs: Logs | None) -> No
 
 
 class _Inbox:
-    """Reads the pipe while the handler runs."""
+    """A thread that reads the pipe while the handler runs."""
 
     def __init__(self, pipe: Connection) -> None:
         self.work: queue.SimpleQueue[tuple[Claimed, float | None, threading.Event] | None] = (

@@ -1,4 +1,4 @@
-"""Claims sub_tasks as slots come free, and releases those that wait too long."""
+"""The claimer takes sub_tasks as slots come free, and releases those that wait too long."""
 
 import logging
 import random
@@ -17,7 +17,7 @@ logger = logging.getLogger("worker_sdk")
 
 
 class Claimer:
-    """Makes one claim at a time.
+    """The claimer makes one claim at a time.
 
     `on_fatal` is called with an error that retrying can't fix, `on_empty` when the queue is empty and nothing
     is held.

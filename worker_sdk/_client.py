@@ -1,4 +1,4 @@
-"""The four worker calls over any transport: builds requests, checks responses, turns statuses into errors."""
+"""The four worker calls over any transport: requests are built, responses checked, statuses become errors."""
 
 import json
 from collections.abc import Sequence

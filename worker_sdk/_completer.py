@@ -1,4 +1,4 @@
-"""Reports outcomes in batches and loses none: a request without a response is sent again, byte for byte."""
+"""The completer reports outcomes in batches and loses none: what got no response is sent again unchanged."""
 
 import logging
 import threading
@@ -44,7 +44,7 @@ class Batch:
 
 
 class Completer:
-    """Sends what `put` brings. Any thread may call `put`; only one calls `step`."""
+    """The completer reports what `put` brings. Any thread may call `put`; only one calls `step`."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Completer:
         return full or self._backoff.failures > 0
 
     def put(self, lease: Lease, outcome: Outcome) -> None:
-        """Take one outcome. It never blocks: the leases held are a bound of what can come."""
+        """Take one outcome. This never blocks: the number of leases held bounds how many can come."""
         self._leases.reporting(lease)
         report = Report(lease, outcome.report(lease.id, lease.token))
         with self._lock:

@@ -96,7 +96,7 @@ class Cancelled(Ending):
 
 
 def _seconds(after: float | timedelta | None) -> float | None:
-    """Return it as seconds. Raises ValueError unless it is from 0 to RVQ's limit."""
+    """Return the seconds. Raises ValueError unless it is from 0 to RVQ's limit."""
     if after is None:
         return None
     seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)

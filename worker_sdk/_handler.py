@@ -18,7 +18,7 @@ class Handler:
 
     queue: ClassVar[str] = "default"
     queues: ClassVar[Sequence[str]] = ()
-    """Several, in order of preference; then `queue` is not used."""
+    """Several queues in order of preference; `queue` is then ignored."""
     concurrency: ClassVar[int] = 4
     """How many sub_tasks are handled at the same time."""
     executor: ClassVar[Literal["thread", "process"]] = "thread"

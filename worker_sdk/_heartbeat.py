@@ -1,4 +1,4 @@
-"""Extends every held lease, and tells the handlers whose work has become pointless."""
+"""The heartbeat extends every held lease, and tells handlers whose work has become pointless."""
 
 import logging
 import random
@@ -16,7 +16,7 @@ LOST = {"cancelled": Reason.CANCELLED, "stale": Reason.STALE, "unknown": Reason.
 
 
 class Heartbeat:
-    """Sends one a little more often than every third of the lease: two may fail before a lease is lost."""
+    """A heartbeat is due before a third of the lease is over: two may fail before a lease is lost."""
 
     def __init__(
         self, client: Client, leases: Leases, lease_seconds: int, clock: Callable[[], float] = time.monotonic

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 Reader = Callable[[str, int], tuple[Any, int]]
-"""Reads the value at an index of a text; returns it and its end. Raises ValueError or RecursionError."""
+"""A reader returns the value at an index of a text, and its end. It raises ValueError or RecursionError."""
 
 _SPACE = r"[ \t\n\r]*+"
 # The group that matches when there is no further member or element.

@@ -45,7 +45,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JSONFormatter(logging.Formatter):
-    """Writes one JSON object a line: time, level, logger, message, the fields of `extra`, the traceback."""
+    """One JSON object a line: time, level, logger, message, the fields of `extra`, the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {

@@ -14,7 +14,7 @@ UNTIL_WOKEN = 60.0  # seconds; long, because a wake-up should end the wait, but 
 
 
 class Loop:
-    """Calls `step` until stopped; the step returns how many seconds to wait unless woken."""
+    """A loop calls `step` until stopped; the step returns how many seconds to wait unless woken."""
 
     def __init__(
         self, name: str, step: Callable[[], float], at_end: Callable[[], None] | None = None

@@ -10,7 +10,7 @@ WEIGHT = 0.2  # of the newest measurement in the running mean
 
 
 class Prefetch:
-    """Measures handler runs and decides how many more sub_tasks to claim.
+    """Prefetch measures handler runs and decides how many more sub_tasks to claim.
 
     Without a measurement nothing is prefetched: a lease is only taken when its sub_task can start soon.
     """

@@ -1,4 +1,4 @@
-"""Run a worker as a whole process: what `Handler.run()` and `rvq-worker` share."""
+"""How a worker runs as a whole process, for `Handler.run()` and `rvq-worker` alike."""
 
 import os
 import sys

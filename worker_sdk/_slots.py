@@ -16,7 +16,7 @@ logger = logging.getLogger("worker_sdk")
 
 
 class Executor(Protocol):
-    """Runs the handlers of one slot."""
+    """What runs the handlers of one slot."""
 
     def perform(self, lease: Lease) -> Outcome | None:
         """Run the handler to its end. Return None when it stopped on request. Raises SetupFailed."""
@@ -29,7 +29,7 @@ class Executor(Protocol):
 
 
 class InThread:
-    """Runs the handler in the slot's own thread; a thread cannot be killed."""
+    """An executor that runs the handler in the slot's own thread; a thread can't be killed."""
 
     def __init__(self, handler: HandlerLike) -> None:
         self._handler = handler
@@ -43,7 +43,7 @@ class InThread:
 
 
 class Slot:
-    """Takes a lease, runs its sub_task, hands on the outcome, and starts over."""
+    """A slot takes a lease, runs its sub_task, hands on the outcome, and starts over."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a claim brings, and what a handler sees of it."""
+"""What a claim returns, and what a handler sees of it."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""POSTs to RVQ. No other module imports `requests`."""
+"""How requests reach RVQ. No other module imports `requests`."""
 
 import threading
 from dataclasses import dataclass

@@ -33,7 +33,7 @@ def new_worker_id() -> str:
 
 
 class Worker:
-    """Runs a Handler. `Handler.run()` is the usual way; this is for programs that embed one.
+    """A worker runs a Handler. `Handler.run()` is the usual way; this is for programs that embed one.
 
     `start` and `stop` may be called from any thread, once each; `run` does both around a wait for a
     signal. With `until_empty` it stops by itself when the queue is empty and nothing is in hand.

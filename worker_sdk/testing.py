@@ -1,4 +1,4 @@
-"""Test handlers without a network: run one once, or a whole worker against an RVQ in memory.
+"""What tests of handlers need: one run of a handler, or a whole worker against an RVQ in memory.
 
 outcome = run_handler(WordCount, {"text": "to be or not"})
 assert outcome.result == {"words": 4}

@@ -37,7 +37,7 @@ class Line:
         self.cut = False
         self.answers: list[Answer] = []
         self.judge: Callable[[bytes], Answer | None] = lambda _: None
-        """Answers in RVQ's place when it likes to."""
+        """Responds in RVQ's place unless it returns None."""
         self.bodies: list[bytes] = []
 
     def post(self, path: str, body: bytes) -> Answer:
@@ -80,7 +80,7 @@ class Loops:
         return [self.rvq.submit({"n": number}) for number in range(count)]
 
     def run_ready(self, document: bytes = b"1") -> int:
-        """Every ready sub_task handled, its outcome put; how many."""
+        """Handle every ready sub_task and put its outcome. Return how many there were."""
         count = 0
         while lease := self.leases.take(wait=False):
             self.completer.put(lease, Outcome(True, document))

@@ -30,7 +30,7 @@ TRICKY = [
 
 @st.composite
 def written(draw: st.DrawFn) -> bytes:
-    """One JSON value as somebody may have written it."""
+    """Draw one JSON value as somebody may have written it."""
     if draw(st.booleans()):
         return draw(st.sampled_from(TRICKY)).encode()
     value: Any = draw(VALUES)

@@ -334,12 +334,12 @@ def deliver(loops: Loops) -> None:
 
 
 def poison(loops: Loops, status: int) -> None:
-    """From now on any request with the poison in it gets this answer."""
+    """Respond so from now on to every request with the poison in it."""
     loops.line.judge = lambda body: Answer(status, b"{}") if b'"poison"' in body else None
 
 
 def _one_invalid(loops: Loops, body: bytes, sub_task_id: str) -> Answer | None:
-    """The API's answer, with one of the succeeded items called invalid instead."""
+    """Return the API's response, with one of the succeeded results called invalid instead."""
     results = json.loads(body)["results"]
     named = [item["id"] == sub_task_id and item["status"] == "succeeded" for item in results]
     if not any(named):

@@ -13,7 +13,7 @@ from worker_sdk.testing import run_handler
 
 
 class Does(Handler):
-    """Returns or raises what the test put here."""
+    """A handler that returns or raises what the test put here."""
 
     result: Any = None
     error: BaseException | None = None

@@ -93,7 +93,7 @@ def test_queues_go_before_queue() -> None:
 
 
 class NoHandle(Handler):
-    """Forgotten."""
+    """A handler whose author forgot to write `handle`."""
 
 
 class Async(Handler):

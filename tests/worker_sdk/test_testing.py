@@ -13,7 +13,7 @@ from worker_sdk.testing import FakeRVQ, run_handler
 
 
 class Picky(Handler):
-    """All the ways to end."""
+    """A handler that can end in every way."""
 
     queue = "picky"
     poll_seconds = (0.01, 0.05)
