@@ -1,4 +1,4 @@
-"""Write RVQ workers.
+"""The SDK for RVQ workers: subclass `Handler`, write `handle`, call `run()`.
 
     from worker_sdk import Handler
 
@@ -11,8 +11,9 @@
     if __name__ == "__main__":
         WordCount.run()
 
-A way in to the source: `_worker` puts the threads together; `_claimer`, `_heartbeat` and `_completer` are
-one loop each; `_slots` runs handlers (`_child` in processes of their own); `_leases` is what they share.
+To read the source, start with `_worker`, which puts the threads together. `_claimer`, `_heartbeat` and
+`_completer` are one loop each, `_slots` runs handlers (`_child` in processes of their own), and `_leases` is
+what they all share.
 """
 
 from ._errors import (
@@ -29,7 +30,8 @@ from ._errors import (
     RVQError,
     Unavailable,
 )
-from ._handler import Handler, Options
+from ._handler import Handler
+from ._options import Options
 from ._settings import Settings, load_settings
 from ._sub_task import Raw, SubTask
 from ._transport import Answer, Transport

@@ -1,8 +1,8 @@
-"""A process that runs handlers, one at a time, owned by one slot.
+"""A process that runs handlers, one at a time, and belongs to one slot.
 
-The parent sends Claimed (work), STOP (told to stop the current one) or None (the end); the child answers
-READY or the text of a failed setup once, then one Outcome or None for each Claimed. When the pipe breaks,
-the other side is gone: the child leaves at once, so a killed worker leaves no orphans behind.
+The parent sends a Claimed with its deadline (run it), STOP (stop the current one) or None (exit). The child
+sends READY or the text of a failed setup once, then an Outcome or None for each Claimed. A broken pipe means
+that the other side is gone: the child exits at once, so a killed worker leaves no orphans behind.
 """
 
 import multiprocessing
@@ -16,18 +16,18 @@ import traceback
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
-from ._handler import Handler
 from ._leases import Lease
 from ._logs import Logs, configure_logs, current_logs
+from ._options import HandlerLike
 from ._outcome import Outcome, failure, perform
 from ._sub_task import Claimed, SubTask
 
 READY = "ready"
 STOP = "stop"
-LOOK_SECONDS = 0.1  # how often the slot looks whether its sub_task was cancelled
+LOOK_SECONDS = 0.1  # how often the slot checks whether its sub_task was cancelled
 STUBBORN_SECONDS = 5.0  # how long a handler that was told to stop may go on before it is killed
 
-# Spawned, not forked: the worker has threads, and a fork copies their locks as they happen to be.
+# Spawned, not forked: the worker has threads, and a fork would copy locks that they hold.
 _context = multiprocessing.get_context("spawn")
 _spawning = threading.Lock()
 
@@ -37,9 +37,9 @@ class SetupFailed(Exception):
 
 
 class Child:
-    """The parent's side. All methods but `kill` are called by one thread at a time."""
+    """The parent's side of the process. All methods but `kill` are called by one thread at a time."""
 
-    def __init__(self, handler: type[Handler]) -> None:
+    def __init__(self, handler: type[HandlerLike]) -> None:
         self._handler = handler
         self._process: SpawnProcess | None = None
         self._pipe: Connection | None = None
@@ -55,24 +55,24 @@ class Child:
         far_end.close()
 
     def wait_until_ready(self) -> None:
-        """Raises SetupFailed."""
+        """Wait until the handler is set up. Raises SetupFailed."""
         assert self._pipe is not None
         try:
             message = self._pipe.recv()
         except (EOFError, OSError):
-            message = f"the handler's process died while it started ({self._epitaph()})"
+            message = f"the handler's process died while it started ({self._death()})"
         if message != READY:
             raise SetupFailed(message)
 
     def perform(self, lease: Lease) -> Outcome | None:
-        """See Executor. A process that dies costs this attempt only: the next call has a new one."""
+        """Run one sub_task (see Executor). If the process dies, the next call starts a new one."""
         if self._process is None:
             self.spawn()
             self.wait_until_ready()
         try:
             return self._converse(lease)
         except (EOFError, OSError):
-            death = self._epitaph()
+            death = self._death()
             self.kill()
             if lease.cancelled.is_set():
                 return None
@@ -100,14 +100,14 @@ class Child:
             pipe.close()
 
     def _converse(self, lease: Lease) -> Outcome | None:
-        """Raises EOFError or OSError when the process dies (or is killed for not stopping)."""
+        """Send the work and wait for its outcome. Raises EOFError or OSError when the process dies."""
         pipe, process = self._pipe, self._process
         assert pipe is not None
         assert process is not None
         pipe.send((lease.claimed, lease.deadline))
         told_at: float | None = None
         while not pipe.poll(LOOK_SECONDS):
-            # A process that the handler forked may hold the pipe open: death is looked for, too.
+            # A process that the handler forked may hold the pipe open, so check for death as well.
             if not process.is_alive() and not pipe.poll():
                 raise EOFError
             if lease.cancelled.is_set() and told_at is None:
@@ -119,7 +119,8 @@ class Child:
         assert outcome is None or isinstance(outcome, Outcome)
         return outcome
 
-    def _epitaph(self) -> str:
+    def _death(self) -> str:
+        """Return how the process ended."""
         if self._process is None:
             return "killed"
         self._process.join(STUBBORN_SECONDS)
@@ -129,10 +130,10 @@ class Child:
         )
 
 
-def serve(pipe: Connection, handler: type[Handler], logs: Logs | None) -> None:
-    """The child's side: its main thread runs handlers, another reads the pipe."""
-    # The worker decides when running work ends, also when a signal went to the whole group. Not SIG_IGN:
-    # that would be inherited by the programs a handler starts.
+def serve(pipe: Connection, handler: type[HandlerLike], logs: Logs | None) -> None:
+    """Run the child's side: the main thread runs handlers, another thread reads the pipe."""
+    # The worker decides when running work ends, also when a signal went to the whole process group. Not
+    # SIG_IGN: programs that a handler starts would inherit that.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     if logs is not None:
@@ -147,12 +148,12 @@ def serve(pipe: Connection, handler: type[Handler], logs: Logs | None) -> None:
     pipe.send(READY)
     while (work := inbox.work.get()) is not None:
         claimed, deadline, cancelled = work
-        pipe.send(perform(instance, SubTask.from_claim(claimed, deadline, cancelled)))
+        pipe.send(perform(instance.handle, SubTask.from_claim(claimed, deadline, cancelled)))
     instance.teardown()
 
 
 class _Inbox:
-    """Reads the pipe while the handler runs."""
+    """A thread that reads the pipe while the handler runs."""
 
     def __init__(self, pipe: Connection) -> None:
         self.work: queue.SimpleQueue[tuple[Claimed, float | None, threading.Event] | None] = (

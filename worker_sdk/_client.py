@@ -1,4 +1,4 @@
-"""The four worker calls, over any transport: requests built, answers checked, statuses sorted into errors."""
+"""The four worker calls over any transport: requests are built, responses checked, statuses become errors."""
 
 import json
 from collections.abc import Sequence
@@ -6,17 +6,22 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NoReturn, Protocol
 
-from . import _json
 from ._errors import APIError, Denied, Rejected, Unavailable
+from ._json import array_of, as_written, decode, encode, object_of
 from ._sub_task import Claimed
 from ._transport import Answer, Transport
 
-MAX_BATCH = 1000  # of each call, by the contract
-MAX_RETRY_AFTER = 60.0  # seconds; a longer wish is not believed
+MAX_BATCH = 1000  # sub_tasks in one call, by the API's contract
+MAX_RETRY_AFTER = 60.0  # seconds; a longer Retry-After is cut to this
+
+_CLAIMED = object_of(
+    "id", "task_id", "index", "queue", "attempt", "max_attempts", "lease_token", payload=as_written
+)
+_CLAIM = object_of(sub_tasks=array_of(_CLAIMED))
 
 
 class Leased(Protocol):
-    """What names a lease."""
+    """A lease as requests name it."""
 
     @property
     def id(self) -> str: ...
@@ -26,7 +31,7 @@ class Leased(Protocol):
 
 
 class Client:
-    """Methods raise Unavailable, Denied or Rejected. Safe to share between threads."""
+    """RVQ's worker API. Methods raise Unavailable, Denied or Rejected. Threads may share a client."""
 
     def __init__(self, transport: Transport, worker_id: str) -> None:
         self._transport = transport
@@ -36,12 +41,18 @@ class Client:
         fields = {"limit": limit, "lease_seconds": lease_seconds, "queues": list(queues)}
         body = self._post("claim", self._body(fields))
         try:
-            return [_claimed(item) for item in _json.split_array(_json.split_object(body)["sub_tasks"])]
+            return [
+                Claimed(payload_bytes=members.pop("payload"), **members)
+                for members in decode(body, _CLAIM)["sub_tasks"]
+            ]
         except (ValueError, KeyError, TypeError) as error:
             raise Unavailable(f"the claim's answer makes no sense: {error!r}") from error
 
     def complete(self, reports: Sequence[bytes]) -> list[str]:
-        """One outcome for each report, in order. The same reports give the same bytes: safe to repeat."""
+        """Return RVQ's outcome for each report, in order.
+
+        The same reports give the same bytes, so that sending them again is safe.
+        """
         body = b'%b,"results":[%b]}' % (self._body({})[:-1], b",".join(reports))
         return _outcomes(self._post("complete", body), len(reports))
 
@@ -53,33 +64,23 @@ class Client:
         return _outcomes(self._post("release", self._body({"leases": _names(leases)})), len(leases))
 
     def _body(self, fields: dict[str, object]) -> bytes:
-        return _json.encode({"worker_id": self._worker_id, **fields})
+        return encode({"worker_id": self._worker_id, **fields})
 
     def _post(self, verb: str, body: bytes) -> bytes:
-        answer = self._transport.post(f"/v1/sub_tasks/{verb}", body)
-        if answer.status != 200:
-            _raise(verb, answer)
-        return answer.body
+        response = self._transport.post(f"/v1/sub_tasks/{verb}", body)
+        if response.status != 200:
+            _raise(verb, response)
+        return response.body
 
 
 def _names(leases: Sequence[Leased]) -> list[dict[str, str]]:
     return [{"id": lease.id, "lease_token": lease.token} for lease in leases]
 
 
-def _claimed(item: bytes) -> Claimed:
-    members = _json.split_object(item)
-    payload = members.pop("payload")
-    known = {name: json.loads(members[name]) for name in _CLAIMED_FIELDS}
-    return Claimed(payload_bytes=payload, **known)
-
-
-_CLAIMED_FIELDS = ("id", "task_id", "index", "queue", "attempt", "max_attempts", "lease_token")
-
-
 def _outcomes(body: bytes, expected: int) -> list[str]:
-    """Raises Unavailable unless there is one word for each item asked about."""
+    """Return the outcomes of a response. Raises Unavailable unless there are as many as expected."""
     try:
-        outcomes = [item["outcome"] for item in json.loads(body)["results"]]
+        outcomes = [result["outcome"] for result in json.loads(body)["results"]]
     except (ValueError, KeyError, TypeError) as error:
         raise Unavailable(f"the answer makes no sense: {error!r}") from error
     if len(outcomes) != expected or not all(isinstance(outcome, str) for outcome in outcomes):
@@ -87,18 +88,18 @@ def _outcomes(body: bytes, expected: int) -> list[str]:
     return outcomes
 
 
-def _raise(verb: str, answer: Answer) -> NoReturn:
-    detail = f"{verb} answered {answer.status}: {_problem(answer.body)}"
+def _raise(verb: str, response: Answer) -> NoReturn:
+    detail = f"{verb} answered {response.status}: {_problem(response.body)}"
     kind: type[APIError] = Unavailable
-    if answer.status in (401, 403, 404):
+    if response.status in (401, 403, 404):
         kind = Denied
-    elif answer.status in (400, 413, 422):
+    elif response.status in (400, 413, 422):
         kind = Rejected
-    raise kind(detail, status=answer.status, retry_after=retry_after_seconds(answer.retry_after))
+    raise kind(detail, status=response.status, retry_after=retry_after_seconds(response.retry_after))
 
 
 def _problem(body: bytes) -> str:
-    """The gist of a problem+json body, or of whatever a proxy sent instead."""
+    """Return the main words of a problem+json body, or the start of whatever a proxy sent instead."""
     try:
         problem = json.loads(body)
         errors = "".join(
@@ -110,7 +111,7 @@ def _problem(body: bytes) -> str:
 
 
 def retry_after_seconds(header: str | None) -> float | None:
-    """A Retry-After header as seconds from now, within 0 and MAX_RETRY_AFTER; None when it is no use."""
+    """Return a Retry-After header as seconds from now, from 0 to MAX_RETRY_AFTER; None if it is unusable."""
     if header is None:
         return None
     if header.strip().isascii() and header.strip().isdigit():

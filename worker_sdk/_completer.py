@@ -1,4 +1,4 @@
-"""Reports outcomes in batches and never loses one: what was not answered is sent again, byte for byte."""
+"""The completer reports outcomes in batches and loses none: what got no response is sent again unchanged."""
 
 import logging
 import threading
@@ -7,20 +7,19 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from ._backoff import Backoff
 from ._client import MAX_BATCH, Client
 from ._errors import APIError, Rejected
 from ._leases import Lease, Leases
-from ._loop import UNTIL_WOKEN
+from ._loop import UNTIL_WOKEN, Backoff
 from ._outcome import Outcome, failure
 
 logger = logging.getLogger("worker_sdk")
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
-MAX_BACKLOG = 2 * MAX_BATCH  # outcomes not delivered yet before claiming pauses
+MAX_BACKLOG = 2 * MAX_BATCH  # undelivered outcomes at which claiming pauses
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
 INVALID = "it is invalid (over 1 MiB, nested too deep, or with text that cannot be stored)"
-LINGER_SECONDS = 0.005  # how long the first outcome of a batch waits for company
+LINGER_SECONDS = 0.005  # how long the first outcome of a batch waits for others
 CRASHES_TO_SPLIT = 3
 CRASHES_TO_REFUSE = 10
 
@@ -28,24 +27,24 @@ CRASHES_TO_REFUSE = 10
 @dataclass(frozen=True)
 class Report:
     lease: Lease
-    item: bytes
+    data: bytes
     refused: bool = False
-    """Already a stand-in for a report that RVQ did not take."""
+    """Whether this replaces a report that RVQ did not take."""
 
 
 @dataclass
 class Batch:
     reports: list[Report] = field(default_factory=list)
     crashes: int = 0
-    """How often the answer was 500: one of its items may be what breaks the server."""
+    """How often the response was 500: one of the reports may be what breaks the server."""
 
     @property
     def size(self) -> int:
-        return sum(len(report.item) for report in self.reports)
+        return sum(len(report.data) for report in self.reports)
 
 
 class Completer:
-    """`put` from any thread, `step` from one."""
+    """The completer reports what `put` brings. Any thread may call `put`; only one calls `step`."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class Completer:
         self._clock = clock
         self._lock = threading.Lock()
         self._fresh: deque[Report] = deque()
-        self._batches: deque[Batch] = deque()  # formed; only the step touches it
+        self._batches: deque[Batch] = deque()  # ready to be sent; only `step` touches it
         self._backlog = 0
         self._backlog_bytes = 0
         self._first_put = 0.0
@@ -74,23 +73,23 @@ class Completer:
 
     @property
     def backlog(self) -> int:
-        """Outcomes not delivered yet."""
+        """How many outcomes are not delivered yet."""
         return self._backlog
 
     @property
     def clogged(self) -> bool:
-        """Results cannot be delivered (any more, or fast enough): taking on more work would be wrong."""
+        """Whether no more work should be claimed: results can't be delivered at all, or not fast enough."""
         full = self._backlog >= MAX_BACKLOG or self._backlog_bytes >= MAX_BACKLOG_BYTES
         return full or self._backoff.failures > 0
 
     def put(self, lease: Lease, outcome: Outcome) -> None:
-        """Take over one outcome; never blocks, since what is held bounds what can come."""
+        """Take one outcome. This never blocks: the number of leases held bounds how many can come."""
         self._leases.reporting(lease)
         report = Report(lease, outcome.report(lease.id, lease.token))
         with self._lock:
             self._fresh.append(report)
             self._backlog += 1
-            self._backlog_bytes += len(report.item)
+            self._backlog_bytes += len(report.data)
             first = len(self._fresh) == 1
             if first:
                 self._first_put = self._clock()
@@ -99,7 +98,7 @@ class Completer:
             self._on_put()
 
     def step(self) -> float:
-        """Send at most one batch; seconds until there is something to do."""
+        """Send at most one batch. Return the seconds until there is something to do."""
         now = self._clock()
         if now < self._not_before:
             return self._not_before - now
@@ -111,14 +110,12 @@ class Completer:
 
     def _linger(self) -> float:
         with self._lock:
-            return (
-                max(0.0, self._first_put + self._linger_seconds - self._clock())
-                if self._fresh
-                else UNTIL_WOKEN
-            )
+            if not self._fresh:
+                return UNTIL_WOKEN
+            return max(0.0, self._first_put + self._linger_seconds - self._clock())
 
     def _form_batch(self) -> None:
-        """Move fresh reports, up to the limits, into one batch, when it is full or old enough."""
+        """Move fresh reports, up to the limits, into one batch when it would be full or is old enough."""
         with self._lock:
             young = self._clock() < self._first_put + self._linger_seconds
             if not self._fresh or (young and len(self._fresh) < MAX_BATCH):
@@ -128,15 +125,15 @@ class Completer:
             while (
                 self._fresh
                 and len(batch.reports) < MAX_BATCH
-                and size + len(self._fresh[0].item) <= MAX_BATCH_BYTES
+                and size + len(self._fresh[0].data) <= MAX_BATCH_BYTES
             ):
-                size += len(self._fresh[0].item)
+                size += len(self._fresh[0].data)
                 batch.reports.append(self._fresh.popleft())
         self._batches.append(batch)
 
     def _send(self, batch: Batch) -> None:
         try:
-            outcomes = self._client.complete([report.item for report in batch.reports])
+            outcomes = self._client.complete([report.data for report in batch.reports])
         except Rejected as error:
             self._divide(batch, str(error), retryable=False)
         except APIError as error:
@@ -153,7 +150,7 @@ class Completer:
         self._backoff.succeeded()
 
     def _failed(self, batch: Batch, error: APIError) -> None:
-        """Keep it, behind the others: should it be what fails, it does not hold them up."""
+        """Keep the batch behind the others: if it is what fails, it does not hold them up."""
         wait = self._backoff.failed(error.retry_after)
         self._not_before = self._clock() + wait
         logger.warning("complete failed, %d results kept, again in %.1f s: %s", self._backlog, wait, error)
@@ -164,7 +161,7 @@ class Completer:
             self._batches.append(batch)
 
     def _divide(self, batch: Batch, reason: str, *, retryable: bool) -> None:
-        """Find the item that is refused by halving, so that it costs the others nothing."""
+        """Halve the batch to find the report that is refused, so that it costs the others nothing."""
         middle = len(batch.reports) // 2
         if middle == 0:
             self._refuse(batch.reports[0], reason, retryable=retryable)
@@ -185,7 +182,7 @@ class Completer:
         self._done(report)
 
     def _refuse(self, report: Report, reason: str, *, retryable: bool) -> None:
-        """Report a failure in place of what RVQ does not take; once."""
+        """Report a failure in place of what RVQ does not take, but only once."""
         lease = report.lease
         logger.error(
             "RVQ does not take the outcome of %s: %s", lease.id, reason, extra={"sub_task_id": lease.id}
@@ -193,15 +190,15 @@ class Completer:
         if report.refused:
             self._done(report)
             return
-        message = f"RVQ did not take the outcome ({len(report.item)} bytes): {reason}"
-        stand_in = failure(message, "Refused", retryable=retryable, code="result_refused")
-        item = stand_in.report(lease.id, lease.token)
+        message = f"RVQ did not take the outcome ({len(report.data)} bytes): {reason}"
+        replacement = failure(message, "Refused", retryable=retryable, code="result_refused")
+        data = replacement.report(lease.id, lease.token)
         with self._lock:
-            self._backlog_bytes += len(item) - len(report.item)
-        self._batches.append(Batch([replace(report, item=item, refused=True)]))
+            self._backlog_bytes += len(data) - len(report.data)
+        self._batches.append(Batch([replace(report, data=data, refused=True)]))
 
     def _done(self, report: Report) -> None:
         with self._lock:
             self._backlog -= 1
-            self._backlog_bytes -= len(report.item)
+            self._backlog_bytes -= len(report.data)
         self._leases.drop(report.lease)

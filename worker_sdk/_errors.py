@@ -1,9 +1,9 @@
-"""Every exception of the SDK.
+"""Every exception that the SDK defines.
 
 RVQError
 ├── ConfigurationError      the environment or the Handler class is wrong; lists every problem
-├── APIError                an answer of RVQ that is not a success
-│   ├── Unavailable         no usable answer: the same request may be sent again later
+├── APIError                a request to RVQ did not succeed
+│   ├── Unavailable         no usable response: the same request may be sent again later
 │   ├── Denied              the token is refused, or the worker API is switched off
 │   └── Rejected            the body of this request is refused (400, 413, 422)
 └── Ending                  raised by `Handler.handle` to end a sub_task
@@ -21,7 +21,7 @@ MAX_RETRY_AFTER = 7 * 24 * 3600
 
 
 class RVQError(Exception):
-    """Something of RVQ's own went wrong."""
+    """The base of all exceptions of the SDK."""
 
 
 class ConfigurationError(RVQError):
@@ -33,7 +33,7 @@ class ConfigurationError(RVQError):
 
 
 class APIError(RVQError):
-    """RVQ did not answer with success. `status` is None when there was no answer at all."""
+    """A request to RVQ did not succeed. `status` is None when there was no response at all."""
 
     def __init__(self, detail: str, *, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(detail)
@@ -42,7 +42,7 @@ class APIError(RVQError):
 
 
 class Unavailable(APIError):
-    """No usable answer (no connection, 5xx, 429, a cut body, a redirect). Sending it again is right."""
+    """No usable response came (no connection, 5xx, 429, a cut body, a redirect). Send the request again."""
 
 
 class Denied(APIError):
@@ -54,7 +54,7 @@ class Rejected(APIError):
 
 
 class Ending(RVQError):
-    """Raised by a handler to say how its sub_task ends."""
+    """The base of what a handler raises to say how its sub_task ends."""
 
 
 class Retry(Ending):
@@ -96,7 +96,7 @@ class Cancelled(Ending):
 
 
 def _seconds(after: float | timedelta | None) -> float | None:
-    """Raises ValueError unless it is from 0 seconds to RVQ's limit."""
+    """Return the seconds. Raises ValueError unless it is from 0 to RVQ's limit."""
     if after is None:
         return None
     seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)

@@ -1,14 +1,14 @@
-"""Keeps every held lease alive, and tells the handlers whose work became pointless."""
+"""The heartbeat extends every held lease, and tells handlers whose work has become pointless."""
 
 import logging
 import random
 import time
 from collections.abc import Callable, Sequence
 
-from ._backoff import Backoff
 from ._client import MAX_BATCH, Client
 from ._errors import APIError
 from ._leases import Lease, Leases, Reason, State
+from ._loop import Backoff
 
 logger = logging.getLogger("worker_sdk")
 
@@ -16,7 +16,7 @@ LOST = {"cancelled": Reason.CANCELLED, "stale": Reason.STALE, "unknown": Reason.
 
 
 class Heartbeat:
-    """Beats a little more often than every third of the lease: two may fail before one is lost."""
+    """A heartbeat is due before a third of the lease is over: two may fail before a lease is lost."""
 
     def __init__(
         self, client: Client, leases: Leases, lease_seconds: int, clock: Callable[[], float] = time.monotonic
@@ -29,7 +29,7 @@ class Heartbeat:
         self._due = clock() + self._interval()
 
     def step(self) -> float:
-        """Beat if it is time; seconds until the next beat or handler's time limit."""
+        """Send a heartbeat if it is time. Return the seconds until the next one or a handler's time limit."""
         self._stop_overdue()
         if self._clock() >= self._due:
             self._due = self._clock() + self._beat()
@@ -39,7 +39,7 @@ class Heartbeat:
         return self._lease_seconds / 3 * random.uniform(0.8, 1.0)
 
     def _beat(self) -> float:
-        """Seconds until the next one."""
+        """Send one heartbeat for all leases. Return the seconds until the next."""
         leases = [
             lease for lease in self._leases.all() if lease.reason is None or lease.reason is Reason.SHUTDOWN
         ]
@@ -55,14 +55,14 @@ class Heartbeat:
 
     def _extend(self, leases: Sequence[Lease]) -> None:
         expires = self._clock() + self._lease_seconds
-        for lease, answer in zip(leases, self._client.heartbeat(leases, self._lease_seconds), strict=True):
-            if answer == "extended":
+        for lease, outcome in zip(leases, self._client.heartbeat(leases, self._lease_seconds), strict=True):
+            if outcome == "extended":
                 lease.expires = expires
-            elif answer in LOST:
-                self._lost(lease, LOST[answer])
+            elif outcome in LOST:
+                self._lost(lease, LOST[outcome])
 
     def _lost(self, lease: Lease, reason: Reason) -> None:
-        # One being reported is left alone: the answer to the report decides, and may be what ended the lease.
+        # Not while it is reported: RVQ's outcome for the report decides, and may be what ended the lease.
         if self._leases.drop_if_ready(lease) or lease.state is State.RUNNING:
             logger.info("sub_task %s is to stop: %s", lease.id, reason.value, extra={"sub_task_id": lease.id})
             lease.cancel(reason)
@@ -75,7 +75,7 @@ class Heartbeat:
                 lease.cancel(Reason.TIMEOUT)
 
     def _deadlines(self) -> list[float]:
-        """When running handlers are out of time, and the soonest that one starting from now on can be."""
+        """Return when running handlers run out of time, and when one that starts now would."""
         if self._leases.timeout_seconds is None:
             return []
         deadlines = [

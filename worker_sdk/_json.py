@@ -1,117 +1,115 @@
-"""JSON without touching what is only passed on.
+"""JSON whose parts can be kept as they were written.
 
-A claim's answer carries payloads that must reach the handler byte for byte, so the envelope is cut
-with a small lexical scanner over the bytes (UTF-8 never hides an ASCII byte inside a character) and
-nothing in a payload is decoded or written again. It does not recurse: depth costs nothing.
+A claim's response carries payloads that must reach the handler byte for byte. A `Reader` reads one value of
+a text, as `JSONDecoder.raw_decode` does. Readers are combined into the shape of a whole request or response,
+which is then read once; the values that are wanted `as_written` are cut out on the way.
 """
 
 import json
 import re
+from collections.abc import Callable
+from typing import Any, NoReturn
 
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_SPACE = rb"[ \t\n\r]*+"
-_WHITE = re.compile(_SPACE)
-_KEY = re.compile(_SPACE + b"(" + _STRING + b")" + _SPACE + b":" + _SPACE, re.DOTALL)
-_TEXT = re.compile(_STRING, re.DOTALL)
-_SCALAR = re.compile(rb"[-+.0-9A-Za-z]++")
-# The last alternative is a quote that opens no complete string: the text is cut.
-_STRUCTURE = re.compile(_STRING + rb'|[\[\]{}]|"', re.DOTALL)
+Reader = Callable[[str, int], tuple[Any, int]]
+"""A reader returns the value at an index of a text, and its end. It raises ValueError or RecursionError."""
 
-
-def split_object(text: bytes) -> dict[str, bytes]:
-    """One object's members, each value as the exact bytes written. Raises ValueError."""
-    members: dict[str, bytes] = {}
-    at, done = _enter(text, b"{", b"}")
-    while not done:
-        key = _KEY.match(text, at)
-        if key is None:
-            raise ValueError(f"expected a member name at byte {at}")
-        end = _value_end(text, key.end())
-        members[json.loads(key[1])] = text[key.end() : end]
-        at, done = _after_value(text, end, b"}")
-    return members
+_SPACE = r"[ \t\n\r]*+"
+# The group that matches when there is no further member or element.
+_OPEN_OBJECT = re.compile(rf"\{{{_SPACE}(\}})?")
+_NEXT_MEMBER = re.compile(rf"{_SPACE}(?:,{_SPACE}|(\}}))")
+_COLON = re.compile(f"{_SPACE}:{_SPACE}")
+_OPEN_ARRAY = re.compile(rf"\[{_SPACE}(\])?")
+_NEXT_ELEMENT = re.compile(rf"{_SPACE}(?:,{_SPACE}|(\]))")
 
 
-def split_array(text: bytes) -> list[bytes]:
-    """One array's elements, each as the exact bytes written. Raises ValueError."""
-    elements: list[bytes] = []
-    at, done = _enter(text, b"[", b"]")
-    while not done:
-        end = _value_end(text, at)
-        elements.append(text[at:end])
-        at, done = _after_value(text, end, b"]")
-    return elements
-
-
-def encode(value: object) -> bytes:
-    """Compact UTF-8 JSON. Raises ValueError, TypeError, RecursionError (NaN and lone surrogates too)."""
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def check(text: bytes) -> None:
-    """Raise ValueError (RecursionError when very deep) unless this is exactly one JSON value in UTF-8."""
-    # Numbers are not converted: their size is no reason to refuse them.
-    json.loads(text.decode(), parse_int=len, parse_float=len, parse_constant=_refuse_constant)
-
-
-def _refuse_constant(name: str) -> None:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _enter(text: bytes, opening: bytes, closing: bytes) -> tuple[int, bool]:
-    """Where the first value starts, and whether the container is empty."""
-    at = _skip(text, 0)
-    if text[at : at + 1] != opening:
-        raise ValueError(f"expected {opening.decode()} at byte {at}")
-    at = _skip(text, at + 1)
-    if text[at : at + 1] == closing:
-        return _expect_end(text, at + 1), True
-    return at, False
+def _raw_decode(**options: Any) -> Reader:
+    return json.JSONDecoder(parse_constant=_refuse_constant, **options).raw_decode
 
 
-def _after_value(text: bytes, end: int, closing: bytes) -> tuple[int, bool]:
-    """Where the next value starts, and whether the container ended instead."""
-    at = _skip(text, end)
-    mark = text[at : at + 1]
-    if mark == closing:
-        return _expect_end(text, at + 1), True
-    if mark != b",":
-        raise ValueError(f"expected , or {closing.decode()} at byte {at}")
-    return _skip(text, at + 1), False
+decoded = _raw_decode()
+# Numbers stay text: converting long ones is slow, and Python refuses those of more than 4300 digits.
+_skipped = _raw_decode(parse_int=str, parse_float=str)
 
 
-def _value_end(text: bytes, at: int) -> int:
-    first = text[at : at + 1]
-    if first in (b"{", b"["):
-        return _container_end(text, at)
-    match = (_TEXT if first == b'"' else _SCALAR).match(text, at)
+def as_written(text: str, at: int) -> tuple[bytes, int]:
+    """Read any value as the bytes it was sent in."""
+    _, end = _skipped(text, at)
+    return text[at:end].encode(), end
+
+
+def object_of(*names: str, **readers: Reader) -> Reader:
+    """Return a reader of objects that keeps these members and skips others.
+
+    Those given by name alone are `decoded`, the others are read by the reader given.
+    """
+    members = {**dict.fromkeys(names, decoded), **readers}
+
+    def read(text: str, at: int) -> tuple[dict[str, Any], int]:
+        found = {}
+        at, more = _step(_OPEN_OBJECT, text, at)
+        while more:
+            name, at = _name(text, at)
+            value, at = members.get(name, _skipped)(text, at)
+            if name in members:
+                found[name] = value
+            at, more = _step(_NEXT_MEMBER, text, at)
+        return found, at
+
+    return read
+
+
+def array_of(element: Reader) -> Reader:
+    """Return a reader of arrays whose elements are all read by `element`."""
+
+    def read(text: str, at: int) -> tuple[list[Any], int]:
+        found = []
+        at, more = _step(_OPEN_ARRAY, text, at)
+        while more:
+            value, at = element(text, at)
+            found.append(value)
+            at, more = _step(_NEXT_ELEMENT, text, at)
+        return found, at
+
+    return read
+
+
+def decode(data: bytes, read: Reader) -> Any:
+    """Return what `read` makes of UTF-8 that holds one JSON value. Raises ValueError for anything else."""
+    text = data.decode().strip(" \t\n\r")
+    try:
+        value, end = read(text, 0)
+    except RecursionError as error:
+        raise ValueError("it nests too deep") from error
+    if end != len(text):
+        raise ValueError(f"unexpected text at character {end}")
+    return value
+
+
+def check(data: bytes) -> None:
+    """Raise ValueError unless this is exactly one JSON value in UTF-8."""
+    decode(data, _skipped)
+
+
+def encode(value: object) -> bytes:
+    """Return compact UTF-8 JSON. Raises ValueError, TypeError or RecursionError; NaN is refused, too."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _name(text: str, at: int) -> tuple[str, int]:
+    """Read a member's name and the colon behind it."""
+    name, at = decoded(text, at)
+    if not isinstance(name, str):
+        raise ValueError(f"expected a member's name before character {at}")
+    return name, _step(_COLON, text, at)[0]
+
+
+def _step(pattern: re.Pattern[str], text: str, at: int) -> tuple[int, bool]:
+    """Return where the punctuation at `at` ends, and whether a member or element follows."""
+    match = pattern.match(text, at)
     if match is None:
-        raise ValueError(f"expected a value at byte {at}")
-    return match.end()
-
-
-def _container_end(text: bytes, at: int) -> int:
-    depth = 0
-    for token in _STRUCTURE.finditer(text, at):
-        mark = token[0]
-        if mark in (b"{", b"["):
-            depth += 1
-        elif mark in (b"}", b"]"):
-            depth -= 1
-            if depth == 0:
-                return token.end()
-        elif mark == b'"':
-            break
-    raise ValueError(f"the value at byte {at} does not end")
-
-
-def _expect_end(text: bytes, at: int) -> int:
-    if _skip(text, at) != len(text):
-        raise ValueError(f"unexpected text at byte {at}")
-    return at
-
-
-def _skip(text: bytes, at: int) -> int:
-    match = _WHITE.match(text, at)
-    assert match is not None  # it matches the empty string too
-    return match.end()
+        raise ValueError(f"unexpected text at character {at}")
+    return match.end(), match.lastindex is None

@@ -1,4 +1,4 @@
-"""The leases this worker holds, and where each stands.
+"""The leases that this worker holds, and the state of each.
 
     ready ──take──> running ──reporting──> reporting ──drop──> gone
       │                └──stopped──> stopped ──drop──> gone
@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ._sub_task import Claimed
+from ._sub_task import Claimed, SubTask
 
 
 class State(Enum):
     READY = "ready"
     RUNNING = "running"
-    REPORTING = "reporting"  # the handler is done, its outcome not stored yet
+    REPORTING = "reporting"  # the handler is done, its outcome is not stored yet
     STOPPED = "stopped"  # cut short at shutdown, to be released
     GONE = "gone"
 
@@ -35,7 +35,7 @@ class Reason(Enum):
 
 
 class Lease:
-    """One claimed sub_task. `expires` is a safe lower bound: counted from before the request was sent."""
+    """One claimed sub_task. `expires` is a safe lower bound: it counts from before the request was sent."""
 
     def __init__(self, claimed: Claimed, claimed_at: float, expires: float) -> None:
         self.claimed = claimed
@@ -48,6 +48,10 @@ class Lease:
         self.deadline: float | None = None
         self.cancelled = threading.Event()
         self.reason: Reason | None = None
+
+    def sub_task(self) -> SubTask:
+        """Return what the handler sees."""
+        return SubTask.from_claim(self.claimed, self.deadline, self.cancelled)
 
     def cancel(self, reason: Reason) -> None:
         """Tell the handler to stop. The first reason stays."""
@@ -67,7 +71,7 @@ class Counts:
 
 
 class Leases:
-    """`timeout_seconds`: how long a handler may run (None: without limit)."""
+    """All leases of a worker. `timeout_seconds` is how long a handler may run (None: no limit)."""
 
     def __init__(
         self, timeout_seconds: float | None = None, clock: Callable[[], float] = time.monotonic
@@ -76,7 +80,7 @@ class Leases:
         self._clock = clock
         lock = threading.Lock()
         self._changed = threading.Condition(lock)
-        # Apart, or each end of a sub_task would wake every idle slot.
+        # A condition of its own, or each end of a sub_task would wake every idle slot.
         self._takeable = threading.Condition(lock)
         self._held: dict[str, Lease] = {}  # by token, which is never used twice
         self._running: dict[str, Lease] = {}  # the youngest last
@@ -91,8 +95,10 @@ class Leases:
             self._takeable.notify(len(leases))
 
     def take(self, wait: bool = True) -> Lease | None:
-        """The next one to run, waited for; None when closed. One whose lease ran out here is dropped: RVQ
-        has given it to someone else or soon will."""
+        """Start the next lease, waiting for one unless `wait` is False. Return None when none came or closed.
+
+        One that has run out here is dropped: RVQ has given its sub_task to another worker or soon will.
+        """
         with self._changed:
             while not self._closed:
                 while self._ready:
@@ -106,20 +112,20 @@ class Leases:
             return None
 
     def reporting(self, lease: Lease) -> None:
-        """The handler is done; the lease must live until the outcome is stored."""
+        """Record that the handler is done; the lease must live until the outcome is stored."""
         self._move(lease, State.REPORTING)
 
     def stopped(self, lease: Lease) -> None:
-        """The handler let go of it because the worker stops."""
+        """Record that the handler stopped early because the worker stops."""
         self._move(lease, State.STOPPED)
 
     def drop(self, lease: Lease) -> None:
-        """Not ours any more (reported, released, lost)."""
+        """Forget a lease that is not ours any more (reported, released, lost)."""
         with self._changed:
             self._drop(lease)
 
     def drop_if_ready(self, lease: Lease) -> bool:
-        """Drop one that must not start any more; False when it has started already."""
+        """Drop a lease that must not start any more. Return False when it has started already."""
         with self._changed:
             if lease.state is not State.READY:
                 return False
@@ -128,7 +134,7 @@ class Leases:
             return True
 
     def take_ready(self, claimed_before: float) -> list[Lease]:
-        """Take back everything that still waits for a slot since before that moment; no longer held."""
+        """Drop and return everything claimed before that moment that still waits for a slot."""
         with self._changed:
             taken = []
             while self._ready and self._ready[0].claimed_at < claimed_before:
@@ -141,12 +147,12 @@ class Leases:
             return list(self._held.values())
 
     def running(self) -> list[Lease]:
-        """The longest running first."""
+        """Return those whose handler runs, the longest running first."""
         with self._changed:
             return list(self._running.values())
 
     def unfinished(self) -> list[Lease]:
-        """What was started and has no outcome."""
+        """Return those that were started and have no outcome."""
         return [lease for lease in self.all() if lease.state in (State.RUNNING, State.STOPPED)]
 
     def counts(self) -> Counts:
@@ -154,14 +160,14 @@ class Leases:
             return Counts(len(self._ready), len(self._running))
 
     def close(self) -> None:
-        """Start nothing any more; every waiting `take` returns None."""
+        """Start nothing any more: every waiting `take` returns None."""
         with self._changed:
             self._closed = True
             self._takeable.notify_all()
             self._changed.notify_all()
 
     def wait_until_none_runs(self, seconds: float) -> bool:
-        """Whether it came to that in time."""
+        """Wait until no handler runs. Return whether that happened in time."""
         ends_at = time.monotonic() + seconds
         with self._changed:
             while not self._none_runs() and (left := ends_at - time.monotonic()) > 0:

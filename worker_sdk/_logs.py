@@ -1,5 +1,7 @@
-"""Log lines for people or for machines, on stderr. Only the command line and `run()` set this up; a
-program that embeds `Worker` keeps its own logging."""
+"""Log lines on stderr, for people or for programs.
+
+Only the command line and `run()` set this up; a program that embeds `Worker` keeps its own logging.
+"""
 
 import json
 import logging
@@ -23,7 +25,7 @@ _current: Logs | None = None
 
 
 def configure_logs(logs: Logs) -> None:
-    """Leaves a root logger that the program has set up alone."""
+    """Set up the root logger, unless the program has done so itself."""
     global _current
     _current = logs
     if logging.getLogger().handlers:
@@ -43,7 +45,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JSONFormatter(logging.Formatter):
-    """One object a line: time, level, logger, message, whatever `extra` had, and the traceback."""
+    """One JSON object a line: time, level, logger, message, the fields of `extra`, the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {

@@ -1,16 +1,20 @@
-"""A thread that repeats one step. Tests call the step; only this file waits."""
+"""A thread that repeats one step, and how long a step waits after failures.
+
+Tests call the step itself; only this thread waits.
+"""
 
 import logging
+import random
 import threading
 from collections.abc import Callable
 
 logger = logging.getLogger("worker_sdk")
 
-UNTIL_WOKEN = 60.0  # seconds; a wait that only a wake-up should end, with a net under it
+UNTIL_WOKEN = 60.0  # seconds; long, because a wake-up should end the wait, but bounded in case one is missing
 
 
 class Loop:
-    """Calls `step` for ever; the step returns how many seconds to wait unless woken."""
+    """A loop calls `step` until stopped; the step returns how many seconds to wait unless woken."""
 
     def __init__(
         self, name: str, step: Callable[[], float], at_end: Callable[[], None] | None = None
@@ -28,12 +32,12 @@ class Loop:
         self._wake.set()
 
     def stop(self) -> None:
-        """After the current step there is none."""
+        """Make the current step the last one."""
         self._stopped = True
         self._wake.set()
 
     def join(self, seconds: float) -> bool:
-        """Whether it ended in time."""
+        """Wait for the thread to end. Return whether it did in time."""
         if self._thread.ident is not None:
             self._thread.join(seconds)
         return not self._thread.is_alive()
@@ -53,3 +57,25 @@ class Loop:
         except Exception:  # a bug in one round must not silently end heartbeats or reports
             logger.exception("a step of %s failed", self._thread.name)
             return 1.0
+
+
+class Backoff:
+    """How long to wait after failures in a row: doubles from `first` to `most` seconds.
+
+    Each wait is spread over its upper half, so that workers that failed together do not come back together.
+    """
+
+    def __init__(self, first: float, most: float) -> None:
+        self._first = first
+        self._most = most
+        self.failures = 0
+
+    def failed(self, retry_after: float | None = None) -> float:
+        """Count a failure. Return the seconds to wait, at least the server's `retry_after`."""
+        longest = min(self._first * 2.0 ** min(self.failures, 32), self._most)
+        self.failures += 1
+        # Spread after a Retry-After too: everybody was told the same moment.
+        return (retry_after or 0.0) + longest * random.uniform(0.5, 1.0)
+
+    def succeeded(self) -> None:
+        self.failures = 0

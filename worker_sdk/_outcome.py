@@ -1,40 +1,38 @@
-"""How an attempt ended, ready to be reported: made from what a handler returned or raised."""
+"""How an attempt ended, made from what a handler returned or raised, and ready to be reported."""
 
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
-from . import _json
 from ._errors import Cancelled, Fail, ResultError, Retry
+from ._json import check, encode
 from ._sub_task import Raw, SubTask
 
-if TYPE_CHECKING:
-    from ._handler import Handler
-
 MAX_MESSAGE = 2_000  # characters
-MAX_TRACEBACK = 8_000  # characters, its end: that is where the cause stands
-MAX_RESULT_BYTES = 1024 * 1024  # RVQ's own limit, told here in plain words
+MAX_TRACEBACK = 8_000  # characters, of its end: that is where the cause stands
+MAX_RESULT_BYTES = 1024 * 1024  # RVQ's own limit, checked here too for a plain message
 MAX_DETAILS_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`succeeded` with `document` as the result, or `failed` with `document` as the error (JSON bytes)."""
+    """How one attempt ended. `document` (JSON bytes) is the result when it succeeded, else the error."""
 
     succeeded: bool
     document: bytes
 
     def report(self, sub_task_id: str, lease_token: str) -> bytes:
-        """The item of a complete request."""
+        """Return the element of a complete request's `results`."""
         status, key = (b"succeeded", b"result") if self.succeeded else (b"failed", b"error")
-        head = _json.encode({"id": sub_task_id, "lease_token": lease_token})[:-1]
+        head = encode({"id": sub_task_id, "lease_token": lease_token})[:-1]
         return b'%b,"status":"%b","%b":%b}' % (head, status, key, self.document)
 
 
-def perform(handler: "Handler", sub_task: SubTask) -> Outcome | None:
-    """Run the handler once. Never raises; None when it stopped because it was told to."""
+def perform(handle: Callable[[SubTask], Any], sub_task: SubTask) -> Outcome | None:
+    """Run a handler's `handle` once. Return None when it stopped on request. Never raises."""
     try:
-        return _success(handler.handle(sub_task))
+        return _success(handle(sub_task))
     except Cancelled as error:
         # One that nobody asked for is a bug of the handler like any other exception.
         return None if sub_task.cancelled.is_set() else failure_of(error)
@@ -52,7 +50,7 @@ def failure(
     trace: str | None = None,
     details: bytes | None = None,
 ) -> Outcome:
-    """A failure report; texts are bounded and made storable, `details` is JSON already."""
+    """Return the outcome of a failure. Texts are shortened and made storable; `details` is JSON already."""
     error: dict[str, object] = {
         "message": _storable(message)[:MAX_MESSAGE],
         "type": kind,
@@ -64,14 +62,14 @@ def failure(
         error["retry_after_seconds"] = after
     if trace is not None:
         error["traceback"] = _storable(trace)[-MAX_TRACEBACK:]
-    document = _json.encode(error)
+    document = encode(error)
     if details is not None:
         document = b'%b,"details":%b}' % (document[:-1], details)
     return Outcome(False, document)
 
 
 def failure_of(error: BaseException) -> Outcome:
-    """What an exception of the handler means: Retry and Fail say so, any other may be tried again."""
+    """Return what a handler's exception means: Retry and Fail say so, any other may be tried again."""
     kind = type(error).__name__
     if isinstance(error, Retry):
         return failure(_text(error), kind, retryable=True, after=error.after)
@@ -81,7 +79,7 @@ def failure_of(error: BaseException) -> Outcome:
 
 
 def _success(value: object) -> Outcome:
-    """Raises ResultError with the reason in words."""
+    """Return the outcome of a handler that returned. Raises ResultError with the reason in plain words."""
     try:
         document = _document(value)
     except Exception as error:  # a value's own methods may raise anything
@@ -92,25 +90,24 @@ def _success(value: object) -> Outcome:
 
 
 def _document(value: object) -> bytes:
-    """The result's bytes: Raw and bytes as they are (checked: a cut one would spoil its whole batch)."""
-    if isinstance(value, Raw):
-        value = value.json.encode() if isinstance(value.json, str) else value.json
-    if not isinstance(value, bytes):
-        return _json.encode(value)
-    _json.check(value)
-    return value
+    """Return the result as JSON. Raw and bytes stay as they are."""
+    if not isinstance(value, Raw | bytes):
+        return encode(value)
+    document = bytes(value)
+    check(document)  # bytes that are not JSON would spoil their whole batch
+    return document
 
 
 def _details(error: Fail) -> bytes | None:
     if error.details is None:
         return None
     try:
-        details = _json.encode(error.details)
+        details = encode(error.details)
         if len(details) > MAX_DETAILS_BYTES:
             raise ValueError(f"{len(details)} bytes, at most {MAX_DETAILS_BYTES}")
         return details
     except Exception as cause:  # the failure itself matters more than its details
-        return _json.encode(f"the details cannot be reported: {_storable(_text(cause))}")
+        return encode(f"the details cannot be reported: {_storable(_text(cause))}")
 
 
 def _text(error: BaseException) -> str:
@@ -121,11 +118,11 @@ def _text(error: BaseException) -> str:
 
 
 def _trace(error: BaseException) -> str:
-    """The traceback without the SDK's own first frame."""
+    """Return the traceback without the SDK's own first frame."""
     frames = error.__traceback__.tb_next if error.__traceback__ else None
     return "".join(traceback.format_exception(type(error), error, frames))
 
 
 def _storable(text: str) -> str:
-    """Without what PostgreSQL's text cannot hold: NUL and lone surrogates."""
+    """Replace what PostgreSQL's text can't hold: NUL and lone surrogates."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")

@@ -1,4 +1,4 @@
-"""Where RVQ is and with which token: read once from the environment."""
+"""RVQ's address and the token, read once from the environment."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from ._errors import ConfigurationError
 
 @dataclass(frozen=True)
 class Settings:
-    """`url` has no trailing slash; `ca_bundle` is a PEM file (None: certifi's)."""
+    """Where RVQ is. `url` has no trailing slash; `ca_bundle` is a PEM file (None: certifi's)."""
 
     url: str
     token: str = field(repr=False)
@@ -45,7 +45,7 @@ def _url_problems(url: str) -> list[str]:
 
 
 def _token_problems(token: str) -> list[str]:
-    """Never shows the token."""
+    """Return what is wrong with the token, without showing it."""
     if not token:
         return ["RVQ_WORKER_TOKEN is not set"]
     if not (token.isascii() and token.isprintable()) or any(mark in token for mark in " ,"):

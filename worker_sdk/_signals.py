@@ -12,12 +12,12 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopRequest:
-    """Set by the first signal or by `set()`; a second signal ends the process at once.
+    """A flag set by the first signal or by `set()`; a second signal ends the process at once.
 
-    A socket pair rather than an Event, for two reasons. A Python signal handler runs between any two
-    bytecodes of the main thread, also while that thread holds the Event's own lock. And it does not run
-    while the main thread waits in the kernel, when the signal came just before the wait began or went to
-    another thread: only the byte that the C handler writes (`set_wakeup_fd`) ends that wait.
+    It uses a socket pair rather than an Event for two reasons. A Python signal handler runs between any two
+    bytecodes of the main thread, also while that thread holds the Event's own lock. And it does not run while
+    the main thread waits in the kernel, if the signal came just before the wait began or went to another
+    thread: only the byte that the C handler writes (`set_wakeup_fd`) ends that wait.
     """
 
     def __init__(self) -> None:
@@ -31,17 +31,17 @@ class StopRequest:
 
     def set(self) -> None:
         self._set = True
-        with contextlib.suppress(OSError):  # full: it was set long ago
+        with contextlib.suppress(OSError):  # the buffer is full: it was set long ago
             self._far.send(b"x")
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Whether it was set in time; stays set."""
+        """Wait until it is set. Return whether it was in time. It stays set."""
         ends_at = None if seconds is None else time.monotonic() + seconds
         while not self._set:
             left = None if ends_at is None else max(0.0, ends_at - time.monotonic())
             if not select.select([self._near], [], [], left)[0]:
                 break
-            # Only a wake-up: a process forked by a handler writes to the same socket.
+            # A byte alone means nothing: a process forked by a handler writes to the same socket.
             self._near.recv(4096)
         return self._set
 
@@ -61,7 +61,7 @@ class StopRequest:
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if os.getpid() != self._pid:
-            # A process forked by a handler: the signal is its own affair, not the worker's.
+            # In a process forked by a handler the signal must act as usual and not stop the worker.
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return

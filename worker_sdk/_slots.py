@@ -1,4 +1,4 @@
-"""The places where handlers run: a thread each, which may have a process of its own."""
+"""The slots in which handlers run: each is a thread, which may have a process of its own."""
 
 import logging
 import threading
@@ -8,36 +8,34 @@ from typing import Protocol
 
 from ._child import Child, SetupFailed
 from ._completer import Completer
-from ._handler import Handler, Options
 from ._leases import Lease, Leases, Reason
+from ._options import HandlerLike, Options
 from ._outcome import Outcome, failure, perform
-from ._pace import Pace
-from ._sub_task import SubTask
 
 logger = logging.getLogger("worker_sdk")
 
 
 class Executor(Protocol):
-    """Where one slot's handlers run."""
+    """What runs the handlers of one slot."""
 
     def perform(self, lease: Lease) -> Outcome | None:
-        """Run it to its end; None when it stopped because it was told to. Raises SetupFailed."""
+        """Run the handler to its end. Return None when it stopped on request. Raises SetupFailed."""
 
     def close(self) -> None:
-        """Nothing runs any more: let it go, in good order."""
+        """Shut down in good order; called when nothing runs any more."""
 
     def kill(self) -> None:
-        """Let it go at once, whatever runs."""
+        """Shut down at once, whatever runs."""
 
 
 class InThread:
-    """Runs the handler in the slot's own thread; a thread cannot be killed."""
+    """An executor that runs the handler in the slot's own thread; a thread can't be killed."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: HandlerLike) -> None:
         self._handler = handler
 
     def perform(self, lease: Lease) -> Outcome | None:
-        return perform(self._handler, SubTask.from_claim(lease.claimed, lease.deadline, lease.cancelled))
+        return perform(self._handler.handle, lease.sub_task())
 
     def close(self) -> None: ...
 
@@ -45,25 +43,25 @@ class InThread:
 
 
 class Slot:
-    """Takes a lease, runs it, hands on the outcome; again and again."""
+    """A slot takes a lease, runs its sub_task, hands on the outcome, and starts over."""
 
     def __init__(
         self,
         executor: Executor,
         leases: Leases,
         completer: Completer,
-        pace: Pace,
+        on_ended: Callable[[float], None],
         on_free: Callable[[], None],
     ) -> None:
         self._executor = executor
         self._leases = leases
         self._completer = completer
-        self._pace = pace
+        self._on_ended = on_ended
         self._on_free = on_free
 
-    def step(self, *, wait: bool = True) -> bool:
-        """Run one sub_task; False when there was none (with `wait`: none will come). Raises SetupFailed."""
-        lease = self._leases.take(wait)
+    def step(self) -> bool:
+        """Wait for one sub_task and run it. Return False when none will come. Raises SetupFailed."""
+        lease = self._leases.take()
         if lease is None:
             return False
         begun = time.monotonic()
@@ -77,7 +75,7 @@ class Slot:
                 f"ran out of time after {seconds:.1f} s", "TimedOut", retryable=True, code="timed_out"
             )
         if outcome is not None:
-            self._pace.ended(seconds)
+            self._on_ended(seconds)
             self._completer.put(lease, outcome)
         elif lease.reason is Reason.SHUTDOWN:
             self._leases.stopped(lease)
@@ -92,38 +90,39 @@ class Slot:
 
 
 class Slots:
-    """All slots of a worker. `on_fatal` hears when a slot cannot go on."""
+    """All slots of a worker.
+
+    `on_ended` is called with the seconds of each run that has an outcome, `on_free` when a slot has become
+    free, `on_fatal` with the reason when a slot cannot go on.
+    """
 
     def __init__(
         self,
-        handler: type[Handler],
+        handler: type[HandlerLike],
         options: Options,
         leases: Leases,
         completer: Completer,
-        pace: Pace,
         *,
+        on_ended: Callable[[float], None],
         on_free: Callable[[], None],
         on_fatal: Callable[[str], None],
     ) -> None:
         self._handler = handler
         self._options = options
-        self._shared = (leases, completer, pace, on_free)
+        self._shared = (leases, completer, on_ended, on_free)
         self._on_fatal = on_fatal
-        self._instance: Handler | None = None
+        self._instance: HandlerLike | None = None
         self._executors: list[Executor] = []
-        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Set up every executor, then start every slot. Raises whatever `setup` raises, or SetupFailed."""
         self._executors = self._in_processes() if self._options.executor == "process" else self._in_threads()
         for number, executor in enumerate(self._executors):
             slot = Slot(executor, *self._shared)
-            thread = threading.Thread(target=self._run, args=(slot,), name=f"rvq-slot-{number}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            threading.Thread(target=self._run, args=(slot,), name=f"rvq-slot-{number}", daemon=True).start()
 
     def close(self) -> None:
-        """Call it when nothing runs any more: teardown."""
+        """Tear the handlers down; called when nothing runs any more."""
         for executor in self._executors:
             executor.close()
         if self._instance is not None:

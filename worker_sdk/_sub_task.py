@@ -1,4 +1,4 @@
-"""What a handler gets to see of its sub_task."""
+"""What a claim returns, and what a handler sees of it."""
 
 import json
 import threading
@@ -11,14 +11,17 @@ from ._errors import Cancelled, PayloadError
 
 @dataclass(frozen=True)
 class Raw:
-    """A result that is JSON already: stored exactly as these bytes (or this text)."""
+    """A result that is JSON already: it is stored exactly as these bytes (or this text)."""
 
     json: bytes | str
+
+    def __bytes__(self) -> bytes:
+        return self.json.encode() if isinstance(self.json, str) else self.json
 
 
 @dataclass(frozen=True)
 class Claimed:
-    """One sub_task as the claim answered it. Crosses process borders."""
+    """One sub_task as a claim's response describes it. It is sent to handlers' processes."""
 
     id: str
     task_id: str
@@ -50,8 +53,10 @@ class SubTask:
 
     @cached_property
     def payload(self) -> Any:
-        """The payload, decoded when first asked for; integers of any size stay exact up to Python's
-        limit of 4300 digits. Raises PayloadError, which ends the sub_task as failed."""
+        """The payload, decoded when first asked for; integers of up to 4300 digits stay exact.
+
+        Raises PayloadError, which ends the sub_task as failed.
+        """
         try:
             return json.loads(self.payload_bytes.decode())
         except (ValueError, RecursionError) as error:
@@ -63,20 +68,11 @@ class SubTask:
         return self.attempt >= self.max_attempts
 
     def raise_if_cancelled(self) -> None:
-        """Call it between steps of long work: raises Cancelled when going on is pointless."""
+        """Raise Cancelled when going on is pointless; call it between steps of long work."""
         if self.cancelled.is_set():
             raise Cancelled(f"sub_task {self.id} was told to stop")
 
     @classmethod
     def from_claim(cls, claimed: Claimed, deadline: float | None, cancelled: threading.Event) -> "SubTask":
-        return cls(
-            id=claimed.id,
-            task_id=claimed.task_id,
-            index=claimed.index,
-            queue=claimed.queue,
-            attempt=claimed.attempt,
-            max_attempts=claimed.max_attempts,
-            payload_bytes=claimed.payload_bytes,
-            deadline=deadline,
-            cancelled=cancelled,
-        )
+        known = {name: value for name, value in vars(claimed).items() if name != "lease_token"}
+        return cls(**known, deadline=deadline, cancelled=cancelled)

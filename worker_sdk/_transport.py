@@ -1,4 +1,4 @@
-"""One POST to RVQ. The only module that knows `requests`."""
+"""How requests reach RVQ. No other module imports `requests`."""
 
 import threading
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ CONNECT_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Answer:
-    """`retry_after` is the raw header."""
+    """An HTTP response. `retry_after` is the Retry-After header as it came."""
 
     status: int
     body: bytes
@@ -26,14 +26,17 @@ class Transport(Protocol):
     """What the SDK needs of the network; `worker_sdk.testing.FakeRVQ` is one without a network."""
 
     def post(self, path: str, body: bytes) -> Answer:
-        """Send JSON to a path below the base URL. Raises Unavailable when there is no whole answer."""
+        """Send JSON to a path below the base URL. Raises Unavailable when there is no complete response."""
 
     def close(self) -> None: ...
 
 
 class HTTPTransport:
-    """A kept connection per thread. Nothing from the process's surroundings (proxies, netrc, CA variables)
-    is used and redirects are not followed: the token goes to RVQ_URL only."""
+    """A transport over `requests` that keeps one connection for each thread.
+
+    Nothing else of the environment (proxies, netrc, CA variables) is used and redirects are not followed: the
+    token goes to RVQ_URL only.
+    """
 
     def __init__(self, settings: Settings, read_seconds: float) -> None:
         self._settings = settings
@@ -43,7 +46,7 @@ class HTTPTransport:
 
     def post(self, path: str, body: bytes) -> Answer:
         try:
-            answer = self._session().post(
+            response = self._session().post(
                 self._settings.url + path,
                 data=body,
                 timeout=self._timeout,
@@ -52,7 +55,7 @@ class HTTPTransport:
             )
         except (requests.RequestException, OSError) as error:
             raise Unavailable(f"no answer from {self._settings.url}{path}: {error}") from error
-        return Answer(answer.status_code, answer.content, answer.headers.get("Retry-After"))
+        return Answer(response.status_code, response.content, response.headers.get("Retry-After"))
 
     def close(self) -> None:
         for session in self._opened:

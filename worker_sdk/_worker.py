@@ -1,4 +1,4 @@
-"""One worker: its threads put together, started, and stopped in the right order."""
+"""One worker: its threads are put together, started, and stopped in the right order."""
 
 import logging
 import os
@@ -10,12 +10,11 @@ import time
 from ._claimer import Claimer
 from ._client import Client
 from ._completer import Completer
-from ._errors import APIError
-from ._handler import Handler, Options
 from ._heartbeat import Heartbeat
-from ._leases import Lease, Leases, Reason
+from ._leases import Leases, Reason
 from ._loop import Loop
-from ._pace import Pace
+from ._options import HandlerLike, Options
+from ._prefetch import Prefetch
 from ._settings import Settings, load_settings
 from ._signals import StopRequest
 from ._slots import Slots
@@ -28,13 +27,13 @@ OBEY_SECONDS = 1.0  # for handlers to notice that the grace is over
 
 
 def new_worker_id() -> str:
-    """`host-pid-random`: never the same twice, so a restarted worker does not keep old work alive."""
+    """Return `host-pid-random`: never the same twice, so a restarted worker does not keep old work alive."""
     host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname())[:60]
     return f"{host}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 class Worker:
-    """Runs a Handler. `Handler.run()` is the usual way; this is for programs that embed one.
+    """A worker runs a Handler. `Handler.run()` is the usual way; this is for programs that embed one.
 
     `start` and `stop` may be called from any thread, once each; `run` does both around a wait for a
     signal. With `until_empty` it stops by itself when the queue is empty and nothing is in hand.
@@ -42,7 +41,7 @@ class Worker:
 
     def __init__(
         self,
-        handler: type[Handler],
+        handler: type[HandlerLike],
         options: Options | None = None,
         *,
         settings: Settings | None = None,
@@ -60,7 +59,10 @@ class Worker:
         self._build(until_empty)
 
     def run(self) -> int:
-        """Work until a signal; the exit status: 0, or 1 when something was left undone. Main thread only."""
+        """Work until a signal. Return the exit status: 0, or 1 when something was left undone.
+
+        Call it from the main thread: signals arrive there.
+        """
         with self.stop_request:
             try:
                 self.start()
@@ -71,7 +73,7 @@ class Worker:
             return 0 if self.stop() and self.fatal is None else 1
 
     def start(self) -> None:
-        """Raises what the handler's `setup` raises."""
+        """Set up the handlers and start all threads. Raises what the handler's `setup` raises."""
         self._slots.start()
         for loop in (self._claiming, self._beating, self._completing):
             loop.start()
@@ -80,7 +82,7 @@ class Worker:
         )
 
     def stop(self) -> bool:
-        """Finish what runs, release the rest, deliver every result. Whether all of that worked."""
+        """Finish what runs, release the rest, deliver every result. Return whether all of that worked."""
         started_at = time.monotonic()
         self._leases.close()
         self._claiming.stop()
@@ -97,19 +99,19 @@ class Worker:
         return delivered and torn_down
 
     def _build(self, until_empty: bool) -> None:
-        pace = Pace(self.options.concurrency, self.options.prefetch, self.options.prefetch_seconds)
-        completer = self._completer = Completer(
+        prefetch = Prefetch(self.options, self._leases)
+        self._completer = Completer(
             self._client,
             self._leases,
             on_put=lambda: self._completing.wake(),
             on_delivered=lambda: self._claiming.wake(),
         )
-        claimer = Claimer(
+        self._claimer = Claimer(
             self.options,
             self._client,
             self._leases,
-            completer,
-            pace,
+            self._completer,
+            prefetch,
             on_fatal=self._on_fatal,
             on_empty=self.stop_request.set if until_empty else lambda: None,
         )
@@ -117,15 +119,15 @@ class Worker:
             self._handler,
             self.options,
             self._leases,
-            completer,
-            pace,
-            on_free=lambda: self._claiming.wake() if claimer.is_low else None,
+            self._completer,
+            on_ended=prefetch.ended,
+            on_free=lambda: self._claiming.wake() if prefetch.is_low else None,
             on_fatal=self._on_fatal,
         )
         heartbeat = Heartbeat(self._client, self._leases, self.options.lease_seconds)
-        self._claiming = Loop("claimer", claimer.step, at_end=claimer.give_back_all)
+        self._claiming = Loop("claimer", self._claimer.step, at_end=self._claimer.release_all)
         self._beating = Loop("heartbeat", heartbeat.step)
-        self._completing = Loop("completer", completer.step)
+        self._completing = Loop("completer", self._completer.step)
 
     def _http(self, settings: Settings) -> HTTPTransport:
         # A heartbeat that hangs must fail while there is time for another one within the lease.
@@ -137,7 +139,7 @@ class Worker:
         self.stop_request.set()
 
     def _cut_short(self) -> bool:
-        """The grace is over: tell the handlers, and give back what they do not let go. Whether none runs."""
+        """Tell running handlers to stop, and release what does not end. Return whether none runs any more."""
         running = self._leases.running()
         logger.warning("%d sub_tasks still run after %.0f s", len(running), self.options.grace_seconds)
         for lease in running:
@@ -145,20 +147,11 @@ class Worker:
         obeyed = self._leases.wait_until_none_runs(OBEY_SECONDS)
         if not obeyed:
             self._slots.kill()
-        self._release(self._leases.unfinished())
-        return obeyed
-
-    def _release(self, leases: list[Lease]) -> None:
-        try:
-            if leases:
-                self._client.release(leases)
-                logger.info("released %d sub_tasks that were cut short", len(leases))
-        except APIError as error:
-            logger.warning(
-                "%d sub_tasks could not be released, their leases will expire: %s", len(leases), error
-            )
-        for lease in leases:
+        unfinished = self._leases.unfinished()
+        self._claimer.release(unfinished, "were cut short")
+        for lease in unfinished:
             self._leases.drop(lease)
+        return obeyed
 
     def _tear_down(self) -> bool:
         try:
@@ -169,7 +162,7 @@ class Worker:
         return True
 
     def _flush(self) -> bool:
-        """Wait until every result is delivered. Whether that worked."""
+        """Wait until every result is delivered. Return whether that worked in time."""
         give_up_at = time.monotonic() + self.options.flush_seconds
         while self._completer.backlog and time.monotonic() < give_up_at:
             self._leases.wait_for_change(0.1)

@@ -1,4 +1,4 @@
-"""For users' own tests: a handler run once, or a whole worker against RVQ in memory. No network.
+"""What tests of handlers need: one run of a handler, or a whole worker against an RVQ in memory.
 
 outcome = run_handler(WordCount, {"text": "to be or not"})
 assert outcome.result == {"words": 4}
@@ -17,9 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _json
 from ._errors import APIError
-from ._handler import Handler, Options
+from ._handler import Handler
+from ._json import array_of, as_written, check, decode, encode, object_of
+from ._options import Options
 from ._outcome import Outcome as _Outcome
 from ._outcome import perform
 from ._sub_task import Raw, SubTask
@@ -29,11 +30,13 @@ from ._worker import Worker
 __all__ = ["FakeRVQ", "FakeSubTask", "Outcome", "run_handler"]
 
 TASK_ID = "task_0000000000000000"
+_RESULT = object_of("id", "lease_token", "status", "error", result=as_written)
+_REQUEST = object_of("worker_id", "limit", "lease_seconds", "queues", "leases", results=array_of(_RESULT))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one run of a handler ended. `status`: succeeded, failed, or cancelled (it stopped when told to)."""
+    """How one run of a handler ended. `status` is succeeded, failed or cancelled (it stopped on request)."""
 
     status: str
     result_bytes: bytes | None = None
@@ -41,7 +44,7 @@ class Outcome:
 
     @property
     def result(self) -> Any:
-        """The result as RVQ's JSON would be decoded (a tuple is a list by now)."""
+        """The result, decoded from its JSON (so a tuple has become a list)."""
         return None if self.result_bytes is None else json.loads(self.result_bytes)
 
     @property
@@ -50,7 +53,7 @@ class Outcome:
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds, as `Retry(after=...)` asked."""
+        """The seconds that `Retry(after=...)` asked for."""
         return self.error.get("retry_after_seconds") if self.error else None
 
 
@@ -62,7 +65,7 @@ def run_handler(
     max_attempts: int = 5,
     cancelled: bool = False,
 ) -> Outcome:
-    """Set up, handle one sub_task and tear down, just as a worker would. `payload` may be `Raw`."""
+    """Set up, handle one sub_task and tear down as a worker would. `payload` may be `Raw`."""
     sub_task = SubTask(
         id="sub_0000000000000001",
         task_id=TASK_ID,
@@ -77,14 +80,14 @@ def run_handler(
     instance = handler()
     instance.setup()
     try:
-        return _public(perform(instance, sub_task))
+        return _public(perform(instance.handle, sub_task))
     finally:
         instance.teardown()
 
 
 @dataclass
 class FakeSubTask:
-    """One sub_task of FakeRVQ. `due` and `lease_expires` are on its clock."""
+    """One sub_task of a FakeRVQ. `due` and `lease_expires` are times on its clock."""
 
     id: str
     index: int
@@ -119,10 +122,12 @@ class FakeRVQ:
         self._sub_tasks: dict[str, FakeSubTask] = {}
 
     def submit(self, payload: Any, *, queue: str = "default", max_attempts: int = 5) -> str:
-        """Add one sub_task; its id."""
+        """Add one sub_task and return its id. Raises ValueError for a payload that is not JSON."""
+        data = _bytes(payload)
+        check(data)
         with self._lock:
             index = len(self._sub_tasks)
-            sub_task = FakeSubTask(f"sub_{index + 1:016x}", index, queue, max_attempts, _bytes(payload))
+            sub_task = FakeSubTask(f"sub_{index + 1:016x}", index, queue, max_attempts, data)
             self._sub_tasks[sub_task.id] = sub_task
             return sub_task.id
 
@@ -133,11 +138,11 @@ class FakeRVQ:
         return list(self._sub_tasks.values())
 
     def cancel(self, sub_task_id: str) -> None:
-        """As a partner would: whoever holds it learns it at the next heartbeat."""
+        """Cancel as a partner would: the worker that holds it is told at its next heartbeat."""
         self._sub_tasks[sub_task_id].status = "cancelled"
 
     def work_off(self, handler: type[Handler]) -> None:
-        """Run a worker until nothing is left to claim. Retries that are not due yet stay."""
+        """Run a worker until nothing is left to claim; retries that are not due stay. Raises APIError."""
         worker = Worker(handler, transport=self, until_empty=True)
         worker.start()
         worker.stop_request.wait()
@@ -146,44 +151,43 @@ class FakeRVQ:
             raise APIError(worker.fatal)
 
     def post(self, path: str, body: bytes) -> Answer:
-        """Answer one of the four worker calls."""
+        """Serve one of the four worker calls."""
         calls = {"claim": self._claim, "complete": self._complete, "heartbeat": self._heartbeat}
         call = {**calls, "release": self._release}.get(path.removeprefix("/v1/sub_tasks/"))
         if call is None:
             return Answer(404, b'{"code":"not_found"}')
         with self._lock:
             self._expire()
-            return Answer(200, call(_json.split_object(body)))
+            return Answer(200, call(decode(body, _REQUEST)))
 
     def close(self) -> None: ...
 
-    def _claim(self, fields: dict[str, bytes]) -> bytes:
-        limit = json.loads(fields.get("limit", b"1"))
+    def _claim(self, fields: dict[str, Any]) -> bytes:
         free = [
             sub_task
-            for queue in json.loads(fields.get("queues", b'["default"]'))
+            for queue in fields.get("queues", ["default"])
             for sub_task in self._sub_tasks.values()
             if sub_task.queue == queue and sub_task.status == "queued" and sub_task.due <= self._clock()
         ]
-        return b'{"sub_tasks": [%b]}' % b", ".join(self._lease(sub_task, fields) for sub_task in free[:limit])
+        taken = [self._lease(sub_task, fields) for sub_task in free[: fields.get("limit", 1)]]
+        return b'{"sub_tasks": [%b]}' % b", ".join(taken)
 
-    def _lease(self, sub_task: FakeSubTask, fields: dict[str, bytes]) -> bytes:
+    def _lease(self, sub_task: FakeSubTask, fields: dict[str, Any]) -> bytes:
         sub_task.status = "claimed"
         sub_task.attempt += 1
         sub_task.lease_token = secrets.token_hex(16)
-        sub_task.lease_expires = self._clock() + json.loads(fields.get("lease_seconds", b"60"))
-        sub_task.worker_id = json.loads(fields["worker_id"])
+        sub_task.lease_expires = self._clock() + fields.get("lease_seconds", 60)
+        sub_task.worker_id = fields["worker_id"]
         names = ("id", "index", "queue", "attempt", "max_attempts", "lease_token")
         known = {"task_id": TASK_ID, "lease_expires_at": "2024-01-01T00:00:00Z"}
-        head = _json.encode(known | {name: getattr(sub_task, name) for name in names})
+        head = encode(known | {name: getattr(sub_task, name) for name in names})
         return b'%b, "payload": %b}' % (head[:-1], sub_task.payload_bytes)
 
-    def _complete(self, fields: dict[str, bytes]) -> bytes:
-        items = [_json.split_object(item) for item in _json.split_array(fields["results"])]
-        return _answer([self._settle(item) for item in items])
+    def _complete(self, fields: dict[str, Any]) -> bytes:
+        return _outcomes([self._settle(result) for result in fields["results"]])
 
-    def _settle(self, item: dict[str, bytes]) -> str:
-        sub_task, token = self._sub_tasks.get(json.loads(item["id"])), json.loads(item["lease_token"])
+    def _settle(self, result: dict[str, Any]) -> str:
+        sub_task, token = self._sub_tasks.get(result["id"]), result["lease_token"]
         if sub_task is None:
             return "unknown"
         if token in sub_task.reported:
@@ -192,10 +196,10 @@ class FakeRVQ:
             return "stale"
         sub_task.reported.add(token)
         sub_task.lease_token = None
-        if json.loads(item["status"]) == "succeeded":
-            sub_task.status, sub_task.result_bytes = "succeeded", item.get("result", b"null")
+        if result["status"] == "succeeded":
+            sub_task.status, sub_task.result_bytes = "succeeded", result.get("result", b"null")
             return "succeeded"
-        return self._fail(sub_task, json.loads(item["error"]))
+        return self._fail(sub_task, result["error"])
 
     def _fail(self, sub_task: FakeSubTask, error: dict[str, Any]) -> str:
         sub_task.error = error
@@ -205,9 +209,9 @@ class FakeRVQ:
         sub_task.status = "failed"
         return "failed"
 
-    def _heartbeat(self, fields: dict[str, bytes]) -> bytes:
-        expires = self._clock() + json.loads(fields.get("lease_seconds", b"60"))
-        return _answer([self._extend(lease, expires) for lease in json.loads(fields["leases"])])
+    def _heartbeat(self, fields: dict[str, Any]) -> bytes:
+        expires = self._clock() + fields.get("lease_seconds", 60)
+        return _outcomes([self._extend(lease, expires) for lease in fields["leases"]])
 
     def _extend(self, lease: dict[str, str], expires: float) -> str:
         sub_task = self._sub_tasks.get(lease["id"])
@@ -220,8 +224,8 @@ class FakeRVQ:
         sub_task.lease_expires = expires
         return "extended"
 
-    def _release(self, fields: dict[str, bytes]) -> bytes:
-        return _answer([self._give_back(lease) for lease in json.loads(fields["leases"])])
+    def _release(self, fields: dict[str, Any]) -> bytes:
+        return _outcomes([self._give_back(lease) for lease in fields["leases"]])
 
     def _give_back(self, lease: dict[str, str]) -> str:
         sub_task = self._sub_tasks.get(lease["id"])
@@ -238,14 +242,12 @@ class FakeRVQ:
                 self._fail(sub_task, {"message": "the lease expired", "code": "lease_expired"})
 
 
-def _answer(outcomes: list[str]) -> bytes:
-    return _json.encode({"results": [{"outcome": outcome} for outcome in outcomes]})
+def _outcomes(outcomes: list[str]) -> bytes:
+    return encode({"results": [{"outcome": outcome} for outcome in outcomes]})
 
 
 def _bytes(payload: Any) -> bytes:
-    if isinstance(payload, Raw):
-        return payload.json.encode() if isinstance(payload.json, str) else payload.json
-    return _json.encode(payload)
+    return bytes(payload) if isinstance(payload, Raw) else encode(payload)
 
 
 def _public(outcome: _Outcome | None) -> Outcome:

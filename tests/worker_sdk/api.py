@@ -33,7 +33,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """Answer so instead, without doing anything."""
+    """Respond with this, without doing anything."""
 
     status: int
     body: bytes = b'{"code": "scripted", "detail": "as the test wants it"}'
@@ -42,25 +42,25 @@ class Reply:
 
 @dataclass(frozen=True)
 class Drop:
-    """Close the connection: before the work is done, or after it with the answer lost."""
+    """Close the connection: before the work is done, or after it so that the response is lost."""
 
     after_work: bool = False
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Do the work, but send only half of the answer."""
+    """Do the work, but send only half of the response."""
 
 
 @dataclass(frozen=True)
 class Hold:
-    """Do the work, then keep the answer back until the event is set."""
+    """Do the work, then hold the response back until the event is set."""
 
     until: threading.Event
 
 
 Fault = Reply | Drop | Cut | Hold | None
-"""None: answer as usual."""
+"""None means: respond as usual."""
 
 
 class ScriptedAPI:
@@ -68,7 +68,7 @@ class ScriptedAPI:
         self.rvq = FakeRVQ()
         self.requests: list[Request] = []
         self.judge: Callable[[Request], Fault] = lambda _: None
-        """Decides about each request that no script is left for."""
+        """Decides about each request for which no script is left."""
         self._scripts: dict[str, deque[Fault]] = defaultdict(deque)
         self._changed = threading.Condition()
         self._tls = tls
@@ -90,14 +90,14 @@ class ScriptedAPI:
         return {"RVQ_URL": self.url, "RVQ_WORKER_TOKEN": TOKEN}
 
     def script(self, verb: str, *faults: Fault) -> None:
-        """What the next requests of this verb get, in turn."""
+        """Set what the next requests of this verb get, in turn."""
         self._scripts[verb].extend(faults)
 
     def calls(self, verb: str) -> list[Request]:
         return [request for request in self.requests if request.verb == verb]
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Looked at after every request."""
+        """Wait until the condition holds; it is checked after every request."""
         with self._changed:
             assert self._changed.wait_for(condition, PATIENCE), "the worker never got there"
 
@@ -145,7 +145,7 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection cut by the test is no news."""
+        """Ignore connections that the test has cut."""
 
 
 class _Exchange(BaseHTTPRequestHandler):
@@ -184,7 +184,7 @@ class _Exchange(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, *_: Any) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 def _shut(connection: socket.socket) -> None:

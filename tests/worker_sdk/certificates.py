@@ -1,4 +1,4 @@
-"""A certificate of nobody's making, for a TLS server in a test."""
+"""A self-signed certificate for a TLS server in a test."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 @dataclass(frozen=True)
 class Certificate:
-    """PEM files."""
+    """The PEM files of a certificate and its key."""
 
     chain: Path
     key: Path

@@ -11,7 +11,7 @@ from worker_sdk.testing import FakeRVQ
 
 @pytest.fixture
 def api() -> Iterator[ScriptedAPI]:
-    """RVQ's worker API on a real socket."""
+    """Serve RVQ's worker API on a real socket."""
     api = ScriptedAPI()
     yield api
     api.down()
@@ -19,7 +19,7 @@ def api() -> Iterator[ScriptedAPI]:
 
 @pytest.fixture
 def loops() -> Loops:
-    """The worker's loops, none of them running, over RVQ in memory and a clock that the test moves."""
+    """Return the worker's loops, none of them running, over RVQ in memory and a clock that the test moves."""
     return Loops()
 
 

@@ -1,5 +1,7 @@
-"""Handlers that run in processes of their own. They tell what they do on stdout, and wait on what the
-test holds: nothing here sleeps."""
+"""Handlers that run in processes of their own.
+
+They print what they do, and wait for what the test controls: nothing here sleeps.
+"""
 
 import os
 import signal
@@ -13,7 +15,7 @@ from worker_sdk import Handler, SubTask
 
 
 def say(*words: object) -> None:
-    """One write, so that lines of several processes do not mix."""
+    """Print a line with one write, so that the lines of several processes do not mix."""
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
@@ -25,7 +27,7 @@ class Double(Handler):
 
 
 class Waits(Handler):
-    """Runs until a line comes on stdin, or for ever when stdin is no pipe of the test's."""
+    """A handler that runs until a line comes on stdin, or for ever when stdin is no pipe of the test."""
 
     concurrency = 1
     poll_seconds = (0.01, 0.05)
@@ -43,7 +45,7 @@ class Waits(Handler):
 
 
 class Deaf(Waits):
-    """Does not look at what it is told, and is given no time."""
+    """A handler that ignores what it is told, and is given no time."""
 
     grace_seconds = 0.0
 
@@ -69,7 +71,7 @@ class Obeys(Deaf):
 
 
 class Process(Handler):
-    """Does in a process of its own what the payload says."""
+    """A handler that does in a process of its own what the payload says."""
 
     executor: ClassVar[Literal["thread", "process"]] = "process"
     concurrency = 1
@@ -92,7 +94,7 @@ class Process(Handler):
             case "deaf":
                 threading.Event().wait()
             case "signals of a program":
-                # What a child of the handler does on SIGTERM is its own affair: by default it ends.
+                # A program that the handler starts has the default signal handlers: SIGTERM ends it.
                 program = subprocess.Popen(["sleep", "1000"])
                 program.terminate()
                 return program.wait()
@@ -107,7 +109,7 @@ class NoSetup(Process):
 
 
 class Terminated(Handler):
-    """Forks, and terminates the fork, as a pool of processes does."""
+    """A handler that forks, and terminates the fork, as a pool of processes does."""
 
     concurrency = 1
     poll_seconds = (0.01, 0.05)
@@ -116,8 +118,8 @@ class Terminated(Handler):
         ready, tell = os.pipe()
         pid = os.fork()
         if pid == 0:
-            # Python drops signals that come before a fork is ready; and pause() would overlook one
-            # that comes just before it.
+            # Python drops signals that come before a fork is ready, and pause() would miss one that comes
+            # just before it.
             os.write(tell, b"x")
             ends_at = time.monotonic() + 10
             while time.monotonic() < ends_at:

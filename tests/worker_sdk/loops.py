@@ -12,7 +12,7 @@ from worker_sdk._completer import Completer
 from worker_sdk._heartbeat import Heartbeat
 from worker_sdk._leases import Leases
 from worker_sdk._outcome import Outcome
-from worker_sdk._pace import Pace
+from worker_sdk._prefetch import Prefetch
 from worker_sdk.testing import FakeRVQ
 
 
@@ -37,7 +37,7 @@ class Line:
         self.cut = False
         self.answers: list[Answer] = []
         self.judge: Callable[[bytes], Answer | None] = lambda _: None
-        """Answers in RVQ's place when it likes to."""
+        """Responds in RVQ's place unless it returns None."""
         self.bodies: list[bytes] = []
 
     def post(self, path: str, body: bytes) -> Answer:
@@ -62,7 +62,7 @@ class Loops:
         self.client = Client(self.line, "worker-1")
         self.options = Options.of(Echo, **options)
         self.leases = Leases(self.options.timeout_seconds, self.clock)
-        self.pace = Pace(self.options.concurrency, self.options.prefetch, self.options.prefetch_seconds)
+        self.prefetch = Prefetch(self.options, self.leases, self.clock)
         self.completer = Completer(self.client, self.leases, clock=self.clock, linger_seconds=0.0)
         self.fatal: list[str] = []
         self.claimer = Claimer(
@@ -70,7 +70,7 @@ class Loops:
             self.client,
             self.leases,
             self.completer,
-            self.pace,
+            self.prefetch,
             on_fatal=self.fatal.append,
             clock=self.clock,
         )
@@ -80,7 +80,7 @@ class Loops:
         return [self.rvq.submit({"n": number}) for number in range(count)]
 
     def run_ready(self, document: bytes = b"1") -> int:
-        """Every ready sub_task handled, its outcome put; how many."""
+        """Handle every ready sub_task and put its outcome. Return how many there were."""
         count = 0
         while lease := self.leases.take(wait=False):
             self.completer.put(lease, Outcome(True, document))

@@ -1,4 +1,4 @@
-"""Requests on a real socket: what is sent, what is refused, what an answer means."""
+"""Requests on a real socket: what is sent, what is refused, what a response means."""
 
 import os
 import ssl

@@ -1,4 +1,4 @@
-"""Payload bytes come out of a claim's answer exactly as they went in."""
+"""Payload bytes come out of a claim's response exactly as they went in."""
 
 import contextlib
 import json
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from worker_sdk import _json
+from worker_sdk._json import array_of, as_written, check, decode, decoded, object_of
 
 # The machine may be busy: how long an example takes says nothing here.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,7 +30,7 @@ TRICKY = [
 
 @st.composite
 def written(draw: st.DrawFn) -> bytes:
-    """One JSON value as somebody may have written it."""
+    """Draw one JSON value as somebody may have written it."""
     if draw(st.booleans()):
         return draw(st.sampled_from(TRICKY)).encode()
     value: Any = draw(VALUES)
@@ -38,12 +38,22 @@ def written(draw: st.DrawFn) -> bytes:
     return json.dumps(value, **style).encode("utf-8", "surrogatepass")
 
 
+ARRAY = array_of(as_written)
+OBJECT = object_of("index", payload=as_written)
+LEVELS = 64  # as deep as RVQ stores
+
+
+def padded(values: list[bytes], gaps: list[str]) -> list[bytes]:
+    left, right = (gap.encode() for gap in gaps)
+    return [left + value + right for value in values]
+
+
 @unhurried
 @given(st.lists(written(), max_size=6), st.lists(WHITESPACE, min_size=4, max_size=4))
 def test_an_array_is_cut_into_the_very_bytes_it_was_made_of(values: list[bytes], gaps: list[str]) -> None:
-    before, after, left, right = (gap.encode() for gap in gaps)
-    inner = b",".join(left + value + right for value in values)
-    assert _json.split_array(before + b"[" + inner + b"]" + after) == values
+    before, after = (gap.encode() for gap in gaps[:2])
+    inner = b",".join(padded(values, gaps[2:]))
+    assert decode(before + b"[" + inner + b"]" + after, ARRAY) == values
 
 
 @unhurried
@@ -51,7 +61,15 @@ def test_an_array_is_cut_into_the_very_bytes_it_was_made_of(values: list[bytes],
 def test_an_object_is_cut_into_the_very_bytes_it_was_made_of(members: dict[str, bytes], gap: str) -> None:
     space = gap.encode()
     pieces = [space + json.dumps(k).encode() + space + b":" + space + v + space for k, v in members.items()]
-    assert _json.split_object(b"{" + b",".join(pieces) + b"}") == members
+    whole = space + b"{" + b",".join(pieces) + b"}" + space
+    assert decode(whole, object_of(**dict.fromkeys(members, as_written))) == members
+
+
+@unhurried
+@given(written(), written(), WHITESPACE)
+def test_members_that_nobody_asked_for_are_left_out(payload: bytes, other: bytes, gap: str) -> None:
+    inner = b",".join(padded([b'"other":' + other, b'"payload":' + payload, b'"index":7'], [gap, gap]))
+    assert decode(b"{" + inner + b"}", OBJECT) == {"payload": payload, "index": 7}
 
 
 @unhurried
@@ -60,38 +78,82 @@ def test_a_cut_text_is_an_error_and_never_a_shorter_value(value: bytes, data: st
     whole = b'{"payload":' + value + b"}"
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     with pytest.raises(ValueError):
-        _json.split_object(cut)
+        decode(cut, OBJECT)
 
 
 @unhurried
 @given(st.binary(max_size=40))
 def test_any_bytes_at_all_give_a_value_or_a_value_error(noise: bytes) -> None:
-    for split in (_json.split_array, _json.split_object):
+    for read in (ARRAY, OBJECT, decoded, as_written):
         with contextlib.suppress(ValueError):
-            split(noise)
+            decode(noise, read)
 
 
-def test_depth_costs_nothing() -> None:
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"[" * LEVELS + b"]" * LEVELS,
+        b'{"a":' * LEVELS + b"1" + b"}" * LEVELS,
+        b"9" * 10_000,
+        b"-" + b"9" * 10_000 + b"." + b"9" * 10_000 + b"e-" + b"9" * 10_000,
+        b"-0",
+        b"1E+400",
+        b'"\\u005c\\"\\/\\b\\ud83d\\ude00\\ude00\\ud83d"',
+        '"\U0001f600\u2028\xa0\x7f\ufeff"'.encode(),
+        b' \t\r\n{ \t"a"\r:\n[ 1 , 2 ] , "a" : { } , "" : [ ] } ',
+        b'{"payload":{"payload":1},"payload":2}',
+    ],
+)
+def test_a_payload_is_kept_whatever_it_holds(payload: bytes) -> None:
+    text = b'{"index":0,"payload":' + payload + b"}"
+    assert decode(text, OBJECT)["payload"] == payload.strip()
+    assert decode(b"[" + text + b"]", array_of(OBJECT))[0]["payload"] == payload.strip()
+    check(payload)
+
+
+def test_a_name_may_be_written_with_escapes_and_of_two_that_are_the_same_the_last_counts() -> None:
+    text = b'{"p\\u0061yload": 1, "index": 2, "\\u0069ndex": 3, "payload": "\\"}"}'
+    assert decode(text, OBJECT) == {"payload": b'"\\"}"', "index": 3}
+
+
+def test_far_too_deep_is_an_error_and_no_crash() -> None:
     deep = b"[" * 200_000 + b"]" * 200_000
-    assert _json.split_object(b'{"payload": ' + deep + b"}") == {"payload": deep}
-
-
-@pytest.mark.parametrize(
-    "text", [b"", b"[]x", b"{} {}", b"[1 2]", b"[,]", b'{"a"}', b'{"a":}', b"{1:2}", b"[1,"]
-)
-def test_what_is_no_array_or_object_is_refused(text: bytes) -> None:
-    for split in (_json.split_array, _json.split_object):
+    for read in (OBJECT, ARRAY, as_written):
         with pytest.raises(ValueError):
-            split(text)
+            decode(b'{"payload": ' + deep + b"}", read)
+
+
+NOT_JSON = [
+    b"", b" ", b"NaN", b"[Infinity]", b"-Infinity", b"1 2", b"{", b"\xff", b"\xef\xbb\xbf1",
+    b"01", b"1.", b".1", b"+1", b"-", b"1e", b"0x1", b"'a'", b'"a', b'"\\x"', b'"\\u12"', b'"\n"', b'"\0"',
+    b"[1,]", b'{"a":1,}',
+    b"[1 2]", b"[,]", b"{,}", b'{"a"}', b'{"a":}', b"{1:2}", b"{[]:2}", b"[1,", b"[1]]", b"{}}", b"[}", b"{]",
+    b'{"a" 1}', b'{"a":1 "b":2}', b"nul", b"nulll", b"True", b"\xa01", b"\x0c1", b"1\0", b'"\xed\xa0\x80"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NOT_JSON)
+def test_what_is_not_json_is_refused_wherever_it_stands(text: bytes) -> None:
+    with pytest.raises(ValueError):
+        check(text)
+    for around, read in ((b"%b", ARRAY), (b"%b", OBJECT), (b"[%b]", ARRAY), (b'{"payload":%b}', OBJECT)):
+        if around % text not in (b"[]", b"[ ]"):
+            with pytest.raises(ValueError):
+                decode(around % text, read)
 
 
 @pytest.mark.parametrize(
-    "text", [b"NaN", b"[Infinity]", b"-Infinity", b"1 2", b"", b"{", b"\xff", b"\xef\xbb\xbf1"]
-)
-def test_raw_results_that_are_not_json_are_refused(text: bytes) -> None:
+    ("text", "shape"),
+    [
+        (b"[]x", "array"), (b"[] []", "array"), (b"{}", "array"), (b'"[]"', "array"), (b"null", "array"),
+        (b"\xef\xbb\xbf[]", "array"), (b"{}x", "object"), (b"{} {}", "object"), (b"[]", "object"),
+        (b"7", "object"), (b"\xef\xbb\xbf{}", "object"),
+    ],
+)  # fmt: skip
+def test_what_is_no_array_or_object_is_refused(text: bytes, shape: str) -> None:
     with pytest.raises(ValueError):
-        _json.check(text)
+        decode(text, {"array": ARRAY, "object": OBJECT}[shape])
 
 
 def test_a_number_of_any_length_is_json() -> None:
-    _json.check(b"9" * 100_000)
+    check(b"9" * 100_000)

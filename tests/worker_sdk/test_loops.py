@@ -25,23 +25,23 @@ def test_no_more_is_claimed_than_can_start_before_speed_is_known(loops: Loops) -
 
 def test_fast_handlers_let_more_wait_here_and_slow_ones_none(loops: Loops) -> None:
     loops.submit(500)
-    loops.pace.ended(0.01)
+    loops.prefetch.ended(0.01)
     loops.claimer.step()
     assert loops.leases.counts().ready == loops.options.concurrency + loops.options.prefetch
     for _ in range(50):
-        loops.pace.ended(30.0)
-    assert loops.pace.prefetch(0.0) == 0
+        loops.prefetch.ended(30.0)
+    assert loops.prefetch.allowed(0.0) == 0
 
 
 def test_work_that_has_just_become_slow_is_noticed_before_any_of_it_ends(loops: Loops) -> None:
-    loops.pace.ended(0.01)
-    assert loops.pace.prefetch(0.0) == 100
-    assert loops.pace.prefetch(60.0) == 0
+    loops.prefetch.ended(0.01)
+    assert loops.prefetch.allowed(0.0) == 100
+    assert loops.prefetch.allowed(60.0) == 0
 
 
 def test_what_waits_too_long_is_given_back_uncharged(loops: Loops) -> None:
     loops.submit(20)
-    loops.pace.ended(0.1)
+    loops.prefetch.ended(0.1)
     loops.claimer.step()
     for _ in range(loops.options.concurrency):
         loops.leases.take(wait=False)
@@ -91,7 +91,7 @@ def test_nothing_is_claimed_while_results_cannot_be_delivered(loops: Loops) -> N
 
 def test_nothing_is_claimed_while_too_many_results_wait(loops: Loops) -> None:
     loops.submit(MAX_BACKLOG + 500)
-    loops.pace.ended(0.0001)
+    loops.prefetch.ended(0.0001)
     while loops.claimer.step() == 0.0:
         loops.run_ready()
     assert MAX_BACKLOG <= loops.completer.backlog <= MAX_BACKLOG + 104
@@ -253,7 +253,7 @@ def test_a_batch_stored_with_its_answer_lost_is_settled_by_the_second_try(loops:
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_one_refused_item_costs_the_others_nothing(loops: Loops, status: int) -> None:
     ids = loops.submit(9)
-    loops.pace.ended(0.001)
+    loops.prefetch.ended(0.001)
     loops.claimer.step()
     while lease := loops.leases.take(wait=False):
         loops.completer.put(lease, Outcome(True, b'"poison"' if lease.id == ids[4] else b"1"))
@@ -268,7 +268,7 @@ def test_one_refused_item_costs_the_others_nothing(loops: Loops, status: int) ->
 
 def test_an_item_that_breaks_the_server_is_found_and_given_up_for_another_attempt(loops: Loops) -> None:
     ids = loops.submit(5)
-    loops.pace.ended(0.001)
+    loops.prefetch.ended(0.001)
     loops.claimer.step()
     while lease := loops.leases.take(wait=False):
         loops.completer.put(lease, Outcome(True, b'"poison"' if lease.id == ids[2] else b"1"))
@@ -334,12 +334,12 @@ def deliver(loops: Loops) -> None:
 
 
 def poison(loops: Loops, status: int) -> None:
-    """From now on any request with the poison in it gets this answer."""
+    """Respond so from now on to every request with the poison in it."""
     loops.line.judge = lambda body: Answer(status, b"{}") if b'"poison"' in body else None
 
 
 def _one_invalid(loops: Loops, body: bytes, sub_task_id: str) -> Answer | None:
-    """The API's answer, with one of the succeeded items called invalid instead."""
+    """Return the API's response, with one of the succeeded results called invalid instead."""
     results = json.loads(body)["results"]
     named = [item["id"] == sub_task_id and item["status"] == "succeeded" for item in results]
     if not any(named):

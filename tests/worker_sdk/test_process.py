@@ -27,7 +27,7 @@ class Process:
         )
 
     def wait_for(self, word: str) -> list[str]:
-        """The next line that starts with this word, in words."""
+        """Return the words of the next line that starts with this one."""
         for line in _pipe(self._process.stdout):
             words = line.decode().split()
             if words[0] == word:
@@ -208,7 +208,7 @@ def test_wrong_settings_are_all_listed_with_status_two(tmp_path: Path) -> None:
 
 
 def test_run_makes_a_script_a_worker(api: ScriptedAPI, tmp_path: Path) -> None:
-    """As in the README: the class stands in the script itself, and runs in processes too."""
+    """Run a script as in the README: the class stands in the script itself, and runs in processes too."""
     script = tmp_path / "count.py"
     script.write_text(
         "from worker_sdk import Handler\n"

@@ -60,7 +60,7 @@ def test_the_tree_of_exceptions_is_the_one_that_is_drawn() -> None:
 
 def test_importing_it_brings_nothing_else_of_rvq() -> None:
     code = (
-        "import sys, worker_sdk, worker_sdk.testing, worker_sdk._cli;"
+        "import sys, worker_sdk, worker_sdk.testing, worker_sdk.__main__;"
         "found = {name.partition('.')[0] for name in sys.modules};"
         "print(found & {'app', 'bench', 'dispatcher', 'flask', 'psycopg2', 'msgspec'})"
     )

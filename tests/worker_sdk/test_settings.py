@@ -6,7 +6,7 @@ import pytest
 
 from tests.worker_sdk.loops import Echo
 from worker_sdk import ConfigurationError, Handler, Options, SubTask, load_settings
-from worker_sdk._cli import load_handler
+from worker_sdk.__main__ import load_handler
 
 GOOD = {"RVQ_URL": "https://rvq.example/base/", "RVQ_WORKER_TOKEN": "secret-token-0123456789"}
 
@@ -93,7 +93,7 @@ def test_queues_go_before_queue() -> None:
 
 
 class NoHandle(Handler):
-    """Forgotten."""
+    """A handler whose author forgot to write `handle`."""
 
 
 class Async(Handler):
@@ -110,6 +110,14 @@ class Yields(Handler):
 def test_a_handler_without_a_plain_handle_is_refused(handler: type[Handler]) -> None:
     with pytest.raises(ConfigurationError, match="handle"):
         Options.of(handler)
+
+
+def test_what_is_wrong_with_the_class_is_told_before_the_environment_is_read() -> None:
+    with pytest.raises(ConfigurationError, match="NoHandle: handle is not defined"):
+        NoHandle.run({})
+    with pytest.raises(SystemExit) as caught:
+        Echo.run({})
+    assert caught.value.code == 2
 
 
 def test_a_handler_is_found_by_its_name() -> None:

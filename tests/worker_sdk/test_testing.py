@@ -13,7 +13,7 @@ from worker_sdk.testing import FakeRVQ, run_handler
 
 
 class Picky(Handler):
-    """All the ways to end."""
+    """A handler that can end in every way."""
 
     queue = "picky"
     poll_seconds = (0.01, 0.05)
@@ -65,6 +65,12 @@ def test_a_worker_that_cannot_go_on_says_so() -> None:
 
     with pytest.raises(APIError, match="404"):
         Deaf().work_off(Double)
+
+
+@pytest.mark.parametrize("payload", [b"{", b"NaN", b"1 2", b"\xff"])
+def test_a_payload_that_rvq_would_refuse_cannot_be_submitted(payload: bytes) -> None:
+    with pytest.raises(ValueError):
+        FakeRVQ().submit(Raw(payload))
 
 
 class Fake:
