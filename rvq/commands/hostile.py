@@ -1,4 +1,4 @@
-"""`rvq hostile`: the hostile suite of a checkout; an installed RVQ does not carry it."""
+"""`rvq hostile` runs the hostile suite of a checkout; an installed RVQ does not carry it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from types import ModuleType
 
 from rvq.errors import CommandError
 
+# By name: the suite uses `rvq.local`, so nothing in `rvq` may import it.
+SUITE = "bench.hostile.command"
 HELP = "run the real dispatcher against hostile receivers on this machine, and check its bounds"
 
 
@@ -28,7 +30,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def _suite() -> ModuleType | None:
-    """Found by name at run time: the bench imports `rvq.local`, so `rvq` imports nothing of the bench."""
-    if importlib.util.find_spec("bench") is None:
+    """Return the suite's module; None outside a checkout."""
+    if importlib.util.find_spec(SUITE.partition(".")[0]) is None:
         return None
-    return importlib.import_module("bench.hostile.command")
+    return importlib.import_module(SUITE)

@@ -1,4 +1,4 @@
-"""`rvq migrate`: bring the database's schema up to this release."""
+"""`rvq migrate` brings the database's schema up to this release."""
 
 from __future__ import annotations
 
