@@ -46,7 +46,7 @@ def wal_budget() -> dict[str, str]:
 
 
 def _fill_wal(cluster: Cluster) -> None:
-    """Leave the WAL files that a server has which has run for a while: as many as `min_wal_size` keeps.
+    """Fill the WAL files that a server has after it has run for a while: as many as `min_wal_size` keeps.
 
     It writes over old ones. A new one is filled with zeros and flushed before, some 40 ms in which nobody
     commits: at 833 tasks a second every two seconds, which is what p99 would show of it.

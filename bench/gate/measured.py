@@ -82,7 +82,7 @@ def stream_figures(stream: Stream, window: Window) -> StreamFigures:
 
 
 def webhook_figures(received: Received, created: Sequence[str], window: Window) -> WebhookFigures:
-    """`created`: ids of the tasks of the window. `window`: in Unix seconds."""
+    """Work out the figures of the webhooks of the tasks `created` in the window (Unix seconds)."""
     low, high = window
     inside = [place for place, happened in enumerate(received.happened) if low <= happened < high]
     timed = [(received.happened[p] - low, (received.arrived[p] - received.happened[p]) * 1e3) for p in inside]

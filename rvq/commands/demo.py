@@ -29,7 +29,7 @@ PASS: task {task_id} succeeded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It has none: it makes all that it needs."""
+    """Add none: the demo makes all that it needs."""
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:

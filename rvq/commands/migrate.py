@@ -12,7 +12,7 @@ HELP = "bring the schema of the database at APP_DATABASE_URL up to this release"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It has none: everything is in the environment."""
+    """Add none: everything is in the environment."""
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:

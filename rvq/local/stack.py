@@ -81,13 +81,14 @@ class LocalStack:
         self.dispatcher.wait_until_notified(READY_SECONDS)
         return self.dispatcher
 
-    def start_program(self, name: str, *program: str, **environ: str) -> Process:
+    def start_program(self, name: str, *program: str, **told: str) -> Process:
         """Start `python -m PROGRAM` beside RVQ and return at once.
 
-        It is told `environ`, the API's address and the worker's key, and no setting of RVQ.
+        Its environment has no settings of RVQ, but the API's address, the worker's key, and `told`.
         """
-        told = {"RVQ_URL": self.url, "RVQ_WORKER_TOKEN": self.settings["APP_WORKER_TOKEN"], **environ}
-        process = Process(name, python(*program), child_environ(told), log=self._log(name))
+        address = {"RVQ_URL": self.url, "RVQ_WORKER_TOKEN": self.settings["APP_WORKER_TOKEN"]}
+        command, environ = python(*program), child_environ({**address, **told})
+        process = Process(name, command, environ, log=self._log(name), pass_fds=self._pass_fds)
         self.processes.append(process)
         return process
 

@@ -26,7 +26,7 @@ Look = tuple[float, str, int, int]  # seconds, table, dead tuples, bytes
 
 
 def bloat(cluster: Cluster, size: Size) -> Finding:
-    """Whole tasks at 400 a second for twenty minutes: dead tuples of the tables that are updated."""
+    """Watch dead tuples of the tables that are updated: whole tasks at 400 a second for twenty minutes."""
     database = MeasuredDatabase(cluster, "bloat")
     load = Load(scripts.life(2), CLIENTS, seconds=size.seconds(SECONDS), rate=RATE)
     looks: list[Look] = []

@@ -20,7 +20,7 @@ SECONDS = 10
 
 
 def fan_in(cluster: Cluster, size: Size) -> Finding:
-    """One task of 10 000 sub_tasks against a thousand of 10, each finished by 16 clients."""
+    """Compare one task of 10 000 sub_tasks with a thousand of 10, each finished by 16 clients."""
     sub_tasks = size.count(10_000, least=320)
     database = MeasuredDatabase(cluster, "fan_in")
     one, many = f"1 task of {sub_tasks:,}", f"{sub_tasks // 10:,} tasks of 10"
@@ -57,7 +57,7 @@ def _drain(database: MeasuredDatabase, sub_tasks: int, per_task: int) -> Sample:
 
 
 def connections(cluster: Cluster, size: Size) -> Finding:
-    """The single-call life of a task at 1, 4, 16 and 32 connections."""
+    """Measure the single-call life of a task at 1, 4, 16 and 32 connections."""
     database = MeasuredDatabase(cluster, "connections")
     loads = {count: Load(scripts.life(2), count, seconds=size.seconds(SECONDS)) for count in CONNECTIONS}
     samples = alternate(

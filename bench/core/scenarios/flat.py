@@ -19,7 +19,7 @@ FLAT = {"p50 ms": 1.15, "p99 ms": 1.5, "server CPU us/transaction": None}
 
 
 def history(cluster: Cluster, size: Size) -> Finding:
-    """An empty history against five million finished sub_tasks, in the partition that is written to."""
+    """Compare an empty history with five million finished sub_tasks, in the partition that is written to."""
     finished = size.count(5_000_000, least=8_000)
     databases = {
         "none finished": MeasuredDatabase(cluster, "history_none"),
@@ -32,7 +32,7 @@ def history(cluster: Cluster, size: Size) -> Finding:
 
 
 def backlog(cluster: Cluster, size: Size) -> Finding:
-    """A thousand queued against two million."""
+    """Compare a thousand queued with two million."""
     queued = size.count(2_000_000, least=4_000)
     databases = {}
     for count in (SHORT_BACKLOG, queued):

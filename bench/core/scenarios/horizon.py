@@ -21,7 +21,7 @@ BEFORE, AT_THE_END, AFTER = "before", "after 5 minutes pinned", "a minute after 
 
 
 def horizon(cluster: Cluster, size: Size) -> Finding:
-    """Load without a pause, cut into slices: before, while a snapshot is held, and after it is let go."""
+    """Measure load without a pause, in slices: before, while a snapshot is held, and after it is let go."""
     database = MeasuredDatabase(cluster, "horizon")
     database.fill_queue(BACKLOG, LIMIT)
     take = partial(_slice, database, size.seconds(SLICE_SECONDS))

@@ -121,7 +121,7 @@ def _statements(runs: list[Sample]) -> str:
 
 
 def _functions(database: MeasuredDatabase, load: Load) -> str:
-    """One more run with PostgreSQL's function timing, which costs time: it is not among the samples."""
+    """Run once more with PostgreSQL's function timing, which costs time: it is not among the samples."""
     database.execute("SELECT rvq.reset()", "SELECT pg_stat_reset()")
     run = run_pgbench(
         database.cluster,

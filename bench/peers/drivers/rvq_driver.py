@@ -113,7 +113,7 @@ class Producer:
         self._workers = [Connection(*target.api, target.worker_token, TIMEOUT) for _ in range(CALLERS)]
 
     def throughput(self, command: Command) -> None:
-        """Tasks without a webhook, which the peers' throughput has not either."""
+        """Create tasks without a webhook, which the peers' throughput has not either."""
         batches = slices(command["count"], CREATE)
 
         def create(mine: Sequence[range], connection: Connection) -> None:
@@ -131,7 +131,7 @@ class Producer:
         say(began=began, task=CREATED.decode(response).id)
 
     def single_calls(self, command: Command) -> None:
-        """Tasks of one sub_task, claims of one, completes of one."""
+        """Make tasks of one sub_task, claims of one, completes of one."""
         each = -(-command["count"] // CALLERS)
         body = create_body(range(1), queue=ALONE)
         claimed: list[list[Claimed]] = [[] for _ in range(CALLERS)]
