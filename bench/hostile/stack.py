@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from app.paths import ROOT
 from bench.hostile.names import PAIRS
 from bench.hostile.receivers import Listeners
 from rvq.embedded import throwaway_cluster
@@ -23,5 +24,5 @@ def hostile_stack(listeners: Listeners, deadline: float, folder: Path) -> Iterat
         with LocalStack(local_settings(cluster.url(DATABASE), *listeners.origins, **changes), folder) as rvq:
             rvq.start_api()
             options = ("--ca-file", str(listeners.ca_file), "--deadline", str(deadline))
-            rvq.start_dispatcher("bench.hostile.dispatcher", *options)
+            rvq.start_dispatcher("bench.hostile.dispatcher", *options, PYTHONPATH=str(ROOT))
             yield rvq

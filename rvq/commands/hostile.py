@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
+import sys
 from collections.abc import Mapping
 from types import ModuleType
 
+from app.paths import ROOT
 from rvq.errors import CommandError
 
 # By name: the suite uses `rvq.local`, so nothing in `rvq` may import it.
@@ -31,6 +32,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 def _suite() -> ModuleType | None:
     """Return the suite's module; None outside a checkout."""
-    if importlib.util.find_spec(SUITE.partition(".")[0]) is None:
+    if not (ROOT / SUITE.partition(".")[0]).is_dir():
         return None
+    # An editable install finds the packages of the wheel alone.
+    sys.path.append(str(ROOT))
     return importlib.import_module(SUITE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,13 @@ def test_an_unknown_behaviour_is_an_error() -> None:
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout) == (1, "")
     assert "polite" in run.stderr
+
+
+def test_the_command_finds_the_suite_from_any_folder(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rvq.__main__", "hostile", "--list"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert set(run.stdout.split()) == set(ALL) | set(BY_NAME)
 
 
 def delivery(**attempt: Any) -> dict[str, Any]:
