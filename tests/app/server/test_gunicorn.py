@@ -207,7 +207,7 @@ def metrics_folder(server: Gunicorn) -> Path:
 def test_neither_a_stop_nor_a_kill_leaves_metrics_behind_for_long(gunicorn: Start) -> None:
     killed = gunicorn(APP_DB_POOL="2", APP_PROCESSES="1")
     children, left = killed.children(), metrics_folder(killed)
-    killed.process.kill()
+    killed.signal(signal.SIGKILL)
     killed.wait()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "its children end too")
     stopped = gunicorn(APP_DB_POOL="2", APP_PROCESSES="1")
