@@ -17,12 +17,20 @@ from tests.app.rig import Reply
 STARTS_WITHIN, STOPS_WITHIN = 60, 40
 
 
+# What Gunicorn is told beside its configuration, by the server that is meant.
+SERVERS = {"fast": "", "gthread": "--worker-class gthread"}
+
+
 class Gunicorn:
-    def __init__(self, settings: Mapping[str, str], folder: Path) -> None:
+    """`server`: our worker ("fast"), or Gunicorn's own threads ("gthread")."""
+
+    def __init__(self, settings: Mapping[str, str], folder: Path, server: str = "fast") -> None:
         self.port = free_port()
         self._bind = f"127.0.0.1:{self.port}"
         self._log = folder / f"gunicorn-{self.port}.log"
-        self.process = launch_api({"APP_BIND": self._bind, **settings}, self._log)
+        self.process = launch_api(
+            {"APP_BIND": self._bind, "GUNICORN_CMD_ARGS": SERVERS[server], **settings}, self._log
+        )
 
     @property
     def log(self) -> str:
