@@ -245,5 +245,5 @@ def test_two_instances_start_side_by_side_on_an_empty_database(gunicorn: Start, 
 def test_the_fast_worker_serves_where_its_parser_is_installed(
     monkeypatch: pytest.MonkeyPatch, has_parser: bool, expected: str
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if has_parser else None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: object() if has_parser else None)
     assert hooks.worker_class() == expected
