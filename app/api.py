@@ -27,7 +27,7 @@ StartResponse = Callable[..., Any]
 
 
 def create_app(settings: Settings, pool: Pool) -> Api:
-    """Return the API over this pool. Opens nothing."""
+    """Return the API over this pool; no connection is opened."""
     app = Api()
     for audience in audiences(settings, pool):
         for route in audience.routes:
@@ -36,7 +36,7 @@ def create_app(settings: Settings, pool: Pool) -> Api:
 
 
 class Endpoint:
-    """A route behind its audience's guard; the token is looked at before anything else."""
+    """A route behind its audience's guard, which checks the token before anything else is looked at."""
 
     def __init__(self, audience: Audience, route: Route) -> None:
         self.guard: BearerGuard | None = audience.guard
@@ -51,20 +51,20 @@ class Endpoint:
 
 
 class Api(Flask):
-    """Flask's routing with the shortest path from request to response: only what the handlers use is run.
+    """Flask's routing, without the parts of Flask that no handler uses.
 
-    Contexts, sessions, signals and hooks are not run, so `flask.request` and its like are empty here: a
-    handler is given a Request. Guards stand around each handler; every response is finished in one place.
+    Contexts, sessions, signals and hooks are not run, so `flask.request` and its like are empty: a handler
+    is given a Request. Each route's guard runs before its handler; every response is finished in one place.
     """
 
     def __init__(self) -> None:
         super().__init__("app", static_folder=None, template_folder=None)
-        # One spelling of each path: neither is a redirect to another one.
+        # Each path has one spelling: another one is not redirected to it.
         self.url_map.merge_slashes = False
         self.endpoints: dict[str, Endpoint] = {}
-        # Routes have no host in them: what a request is called by is nginx's matter.
+        # Routes do not depend on the host name: checking it is nginx's task.
         self._paths = self.url_map.bind("rvq")
-        # Paths without a parameter, by method: found without asking Werkzeug.
+        # Routes without a parameter, by method and path: a lookup here is cheaper than Werkzeug's.
         self._fixed: dict[tuple[str, str], Endpoint] = {}
 
     def add_route(self, audience: Audience, route: Route) -> None:
@@ -75,11 +75,11 @@ class Api(Flask):
             self._fixed[route.method, route.path] = endpoint
 
     def wsgi_app(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer whatever happens: nothing is raised from here."""
+        """Serve one request. Every error becomes a response: nothing is raised from here."""
         return _Exchange(self, Request(environ), start_response).begin()
 
     def find(self, method: str, path: str) -> tuple[Endpoint, Mapping[str, str]]:
-        """Return the endpoint and the path's parameters. Raises Werkzeug's HTTPException if there is none."""
+        """Return the endpoint and the path's parameters. Raise Werkzeug's HTTPException if there is none."""
         if endpoint := self._fixed.get((method, path)):
             return endpoint, {}
         text = path.encode("latin-1").decode(errors="replace")
@@ -89,8 +89,8 @@ class Api(Flask):
     def respond_to_error(self, request: Request, error: Exception) -> Response:
         try:
             problem = self._problem_of(request, error)
-        except Problem as found:
-            problem = found
+        except Problem as raised:
+            problem = raised
         except Exception:
             log.exception("an error could not be answered")
             problem = problems.Unexpected()
@@ -124,10 +124,10 @@ class Api(Flask):
 
 
 class _Exchange:
-    """One request on its way to its response.
+    """One request and its response.
 
-    When the response is deferred, the WSGI server is given the exchange itself as the body: iterating waits
-    for the call, then calls `start_response`, as PEP 3333 allows. A server may use `when_ready` instead.
+    When the response is deferred, the exchange itself is the WSGI body: iterating it waits for the database
+    call, then calls `start_response`, as PEP 3333 allows. A server may use `when_ready` instead of waiting.
     """
 
     __slots__ = ("_api", "_deferred", "_request", "_start_response", "_started", "_timer")
@@ -144,29 +144,29 @@ class _Exchange:
         try:
             endpoint, path = self._api.find(self._request.method, self._request.path)
             self._timer = endpoint.timer
-            found = endpoint.call(self._request, path)
+            response = endpoint.call(self._request, path)
         except Exception as error:
-            found = self._api.respond_to_error(self._request, error)
-        if isinstance(found, Deferred):
-            self._deferred = found
+            response = self._api.respond_to_error(self._request, error)
+        if isinstance(response, Deferred):
+            self._deferred = response
             return self
-        return self._finish(found)
+        return self._finish(response)
 
     def when_ready(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once iterating does not wait: now, or in the thread that ends the call."""
+        """Call `callback` once iterating does not wait: now, or later in the thread that ends the call."""
         assert self._deferred
         self._deferred.future.when_done(callback)
 
     def __iter__(self) -> Iterator[bytes]:
         assert self._deferred
         try:
-            found = self._deferred.render(self._deferred.future.result())
+            response = self._deferred.render(self._deferred.future.result())
         except Exception as error:
-            found = self._api.respond_to_error(self._request, error)
-        return iter(self._finish(found))
+            response = self._api.respond_to_error(self._request, error)
+        return iter(self._finish(response))
 
     def _finish(self, response: Response) -> Iterable[bytes]:
-        """Do for a response what every response needs; return its body."""
+        """Add the request id, record the duration and send the head; return the body."""
         response.headers.append(("X-Request-Id", self._request.id))
         self._timer[response.status // 100].observe(time.perf_counter() - self._started)
         self._start_response(STATUS_LINES[response.status], response.headers)

@@ -16,7 +16,7 @@ from app.web.auth import BearerGuard
 from app.web.routes import Context, Route
 from app.worker.store import Store as WorkerStore
 
-# In the order in which they are documented.
+# OpenAPI lists the routes in this order.
 TABLE: tuple[tuple[str, tuple[Route, ...]], ...] = (
     ("partner", partner.ROUTES),
     ("worker", worker.ROUTES),
@@ -27,7 +27,7 @@ TABLE: tuple[tuple[str, tuple[Route, ...]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """`guard` is None for everyone."""
+    """Routes with one guard and one context; `guard` is None where everyone may call."""
 
     name: str
     guard: BearerGuard | None
@@ -39,7 +39,7 @@ def audiences(settings: Settings, pool: Pool) -> tuple[Audience, ...]:
     admins = BearerGuard("admin", settings.admin_tokens)
     workers = BearerGuard("worker", settings.worker_tokens)
     partners = BearerGuard("partner", settings.partner_tokens)
-    coalescer = Coalescer(pool.places)
+    coalescer = Coalescer(pool.max_calls)
     operations = Context(OpsStore(pool), settings)
     return (
         Audience("partner", partners, Context(PartnerStore(pool, coalescer), settings), partner.ROUTES),

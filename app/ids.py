@@ -39,17 +39,17 @@ def number_of(identifier: str) -> int:
 
 
 def task_of(number: int) -> int:
-    """The task's number of any number of the scheme."""
+    """Return the number of the task to which a number of any kind belongs."""
     return number & ~ORDINALS
 
 
 def index_of(sub_task: int) -> int:
-    """The place of a sub_task in its task, from 0."""
+    """Return the position of a sub_task in its task, from 0."""
     return (sub_task & ORDINALS) - 1
 
 
 def parse_task_id(text: str) -> int | None:
-    """The number; None for a text that is not an id of ours, which is the same as an unknown one."""
+    """Return the number; None for a text that is not an id of ours, which is the same as an unknown one."""
     number = _parse("task_", text)
     return number if number is not None and not number & ORDINALS else None
 
@@ -68,7 +68,7 @@ def parse_delivery_id(text: str) -> int | None:
 
 
 def parse_lease_token(text: str) -> str:
-    """The token as PostgreSQL reads it; for any other text, one that no claim ever hands out."""
+    """Return the token as PostgreSQL reads it; for any other text, one that no claim ever hands out."""
     return text if _LEASE_TOKEN.fullmatch(text) else NEVER_GIVEN
 
 

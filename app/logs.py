@@ -33,12 +33,12 @@ def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
     handler.setFormatter(LineFormatter(settings.log_format, secrets_of(settings)))
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
     logging.captureWarnings(True)
-    # A line for every connection and request of ours, with URLs in it.
+    # At lower levels it logs every connection and request, with URLs.
     logging.getLogger("urllib3").setLevel(logging.WARNING)
 
 
 def secrets_of(settings: Settings) -> list[str]:
-    """Every text that must not be shown, as it would appear."""
+    """Return every text that must not be shown, as it would appear."""
     secrets = [*settings.partner_tokens, *settings.worker_tokens, *settings.admin_tokens]
     keys = [*settings.webhook_secrets, settings.webhook_signing_key]
     secrets += [base64.b64encode(key).decode() for key in keys if key]
@@ -50,7 +50,7 @@ def secrets_of(settings: Settings) -> list[str]:
 
 
 class LineFormatter(logging.Formatter):
-    """One line for a record, whatever is in it."""
+    """A formatter of records as JSON or text, which cuts out every secret."""
 
     def __init__(self, form: LogFormat, secrets: Iterable[str] = ()) -> None:
         super().__init__()

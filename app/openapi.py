@@ -1,4 +1,4 @@
-"""The OpenAPI document, built from the route table, the request structs and the shapes of answers.
+"""The OpenAPI document, built from the route table, the request structs and the response schemas.
 
 `python -m app.openapi` rewrites the committed app/openapi.json; a test compares the two.
 """
@@ -28,8 +28,8 @@ SUMMARY = f"""RVQ takes a task made of independent sub_tasks, lets workers do th
 signed webhook when the last one has ended. Each audience has its own bearer token; an API whose token is
 not configured answers 404 `api_disabled`. Bodies are JSON of at most {MAX_BODY} bytes, nested at most
 {MAX_DEPTH} levels; members that are not described are refused with 422. JSON that is passed on (payload,
-result, error, metadata) comes back byte for byte. Ids, lease tokens and cursors are opaque. Every answer has
-an `X-Request-Id`. 503 comes with `Retry-After`: try again later, it is safe."""
+result, error, metadata) comes back byte for byte. Ids, lease tokens and cursors are opaque. Every response
+has an `X-Request-Id`. 503 comes with `Retry-After`: try again later, it is safe."""
 _PARAMETER = re.compile(r"<([a-z_]+)>")
 
 
@@ -55,7 +55,7 @@ def build() -> Schema:
 
 
 def text() -> str:
-    """The document as it is committed."""
+    """Return the document as it is committed."""
     return json.dumps(build(), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -76,18 +76,18 @@ def _operation(audience: str, route: Route) -> Schema:
 
 
 def _parameters(route: Route) -> list[Schema]:
-    found = [
+    parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in _PARAMETER.findall(route.path)
     ]
-    found += [{"name": given.name, "in": "query", "schema": dict(given.schema)} for given in route.query]
+    parameters += [{"name": one.name, "in": "query", "schema": dict(one.schema)} for one in route.query]
     key = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"}
-    found += [{"name": name, "in": "header", "schema": key} for name in route.headers]
-    return found
+    parameters += [{"name": name, "in": "header", "schema": key} for name in route.headers]
+    return parameters
 
 
 def _responses(audience: str, route: Route) -> Schema:
-    answers: Schema = {str(status): _answer(shape) for status, shape in route.responses.items()}
+    responses: Schema = {str(status): _response(schema) for status, schema in route.responses.items()}
     kinds: list[type[Problem]] = list(route.problems)
     if audience != "everyone":
         kinds += [problems.Unauthorized, problems.ApiDisabled]
@@ -98,29 +98,31 @@ def _responses(audience: str, route: Route) -> Schema:
         kinds.append(problems.Invalid)
     for status in sorted({kind.status for kind in kinds}):
         codes = ", ".join(f"`{kind.code}`" for kind in kinds if kind.status == status)
-        schema = {"$ref": REFERENCE.format(name=ProblemDocument.__name__)}
-        content = {problems.MEDIA_TYPE: {"schema": schema}}
-        answers[str(status)] = {"description": codes, "content": content}
-    return answers
+        reference = {"$ref": REFERENCE.format(name=ProblemDocument.__name__)}
+        content = {problems.MEDIA_TYPE: {"schema": reference}}
+        responses[str(status)] = {"description": codes, "content": content}
+    return responses
 
 
-def _answer(shape: Any) -> Schema:
-    if isinstance(shape, str):
-        return {"description": "OK", "content": {shape: {}}}
-    reference = {"$ref": REFERENCE.format(name=shape.__name__)}
+def _response(schema: Any) -> Schema:
+    if isinstance(schema, str):
+        return {"description": "OK", "content": {schema: {}}}
+    reference = {"$ref": REFERENCE.format(name=schema.__name__)}
     return {"description": "OK", "content": {"application/json": {"schema": reference}}}
 
 
 def _schemas(routes: list[Route]) -> Schema:
     types = [route.body for route in routes if route.body is not None]
-    types += [shape for route in routes for shape in route.responses.values() if not isinstance(shape, str)]
+    types += [
+        schema for route in routes for schema in route.responses.values() if not isinstance(schema, str)
+    ]
     types.append(ProblemDocument)
     _, schemas = msgspec.json.schema_components(types, ref_template=REFERENCE)
     return {name: _for_javascript(schema) for name, schema in sorted(schemas.items())}
 
 
 def _for_javascript(schema: Any) -> Any:
-    """Patterns as JSON Schema has them: ECMAScript knows no \\A and \\Z. Undocumented titles go."""
+    """Return the schema with patterns as JSON Schema has them: ECMAScript knows no \\A and \\Z."""
     if isinstance(schema, dict):
         return {key: _for_javascript(value) for key, value in schema.items()}
     if isinstance(schema, list):

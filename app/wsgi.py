@@ -1,4 +1,4 @@
-"""`app.wsgi:app`, what Gunicorn serves. Started without gunicorn.conf.py it opens connections when needed."""
+"""`app.wsgi:app` is what Gunicorn serves. Without gunicorn.conf.py it opens connections when needed."""
 
 from __future__ import annotations
 

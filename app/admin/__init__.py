@@ -1,4 +1,4 @@
-"""The admin API: the dangerous things."""
+"""The admin API: retry and cancel tasks, pause queues, send deliveries again, audit counters, reset."""
 
 from app.admin import audit, deliveries, queues, tasks
 

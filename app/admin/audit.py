@@ -1,4 +1,4 @@
-"""Counters against the truth, and the reset of everything."""
+"""The audit and repair of counters, and the reset of everything."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DECODER = msgspec.json.Decoder(ResetBody)
 
 def audit(context: Context[Store], _request: Request) -> Response:
     counters = context.store.audit()
-    drift = sum(found.counted != found.truth for found in counters)
+    drift = sum(counter.counted != counter.truth for counter in counters)
     return json_response(Audit(drift, counters))
 
 

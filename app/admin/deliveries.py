@@ -31,7 +31,10 @@ _HOST = re.compile(HOST_PATTERN, re.ASCII)
 
 
 class RedeliverBody(Struct, forbid_unknown_fields=True):
-    """Which deliveries: by default all dead ones. `host` is `name:port`, `since` when it was last tried."""
+    """The deliveries to send again, by default all dead ones.
+
+    `host` is `name:port`; `since` is the earliest time of the last try.
+    """
 
     status: Literal["pending", "delivered", "dead"] = "dead"
     host: Annotated[str, Meta(pattern=HOST_PATTERN)] | None = None
@@ -46,8 +49,9 @@ def list_deliveries(context: Context[Store], request: Request) -> Response:
     status, limit = request.choice("status", DELIVERY_STATUSES), request.limit()
     host, since = _host(request), request.moment("since")
     (before,) = request.cursor("d") or (None,)
-    found = context.store.list_deliveries(status, host, since, limit, before)
-    return page(found, cursors.write("d", ids.number_of(found[-1].id)) if len(found) == limit else None)
+    deliveries = context.store.list_deliveries(status, host, since, limit, before)
+    next_cursor = cursors.write("d", ids.number_of(deliveries[-1].id)) if len(deliveries) == limit else None
+    return page(deliveries, next_cursor)
 
 
 def redeliver(context: Context[Store], _request: Request, delivery_id: str) -> Response:
@@ -59,14 +63,14 @@ def redeliver(context: Context[Store], _request: Request, delivery_id: str) -> R
 
 
 def redeliver_many(context: Context[Store], request: Request) -> Response:
-    """In batches, each a short transaction; stops at a limit, and says whether that was all."""
+    """Send deliveries again in batches, each a short transaction; stop at a limit and say if that was all."""
     body = request.json(DECODER).value
     matched = redelivered = 0
     before: int | None = None
     complete = False
     while not complete and matched < MAX_REDELIVERIES:
-        found = context.store.list_deliveries(body.status, body.host, body.since, BATCH, before)
-        numbers = [ids.number_of(delivery.id) for delivery in found]
+        deliveries = context.store.list_deliveries(body.status, body.host, body.since, BATCH, before)
+        numbers = [ids.number_of(delivery.id) for delivery in deliveries]
         matched += len(numbers)
         complete = len(numbers) < BATCH
         if numbers:

@@ -1,4 +1,4 @@
-"""Looking at a queue, pausing and resuming it."""
+"""Reading, pausing and resuming a queue."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DECODER = msgspec.json.Decoder(QueueBody)
 
 def read_queue(context: Context[Store], _request: Request, queue: str) -> Response:
     _require_name(queue)
-    return _answer(context, queue)
+    return _respond(context, queue)
 
 
 def set_queue(context: Context[Store], request: Request, queue: str) -> Response:
@@ -40,7 +40,7 @@ def set_queue(context: Context[Store], request: Request, queue: str) -> Response
     paused = request.json(DECODER).value.paused
     context.store.set_queue_paused(queue, paused)
     log.info("queue %s", "paused" if paused else "resumed", extra={"queue": queue})
-    return _answer(context, queue)
+    return _respond(context, queue)
 
 
 def _require_name(queue: str) -> None:
@@ -48,7 +48,7 @@ def _require_name(queue: str) -> None:
         raise NotFound("no queue can have this name")
 
 
-def _answer(context: Context[Store], queue: str) -> Response:
+def _respond(context: Context[Store], queue: str) -> Response:
     return json_response(context.store.read_queue(queue))
 
 

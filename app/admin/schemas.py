@@ -1,4 +1,4 @@
-"""The JSON that the admin API alone answers with."""
+"""The JSON that only the admin API responds with."""
 
 from __future__ import annotations
 

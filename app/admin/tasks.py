@@ -24,15 +24,15 @@ REFUSALS = {
 
 def retry_task(context: Context[Store], _request: Request, task_id: str) -> Response:
     number = known_task_id(task_id)
-    return _answer(context, number, "retried", context.store.retry_task(number))
+    return _respond(context, number, "retried", context.store.retry_task(number))
 
 
 def cancel_task(context: Context[Store], _request: Request, task_id: str) -> Response:
     number = known_task_id(task_id)
-    return _answer(context, number, "cancelled", context.store.cancel_task(number))
+    return _respond(context, number, "cancelled", context.store.cancel_task(number))
 
 
-def _answer(context: Context[Store], number: int, wanted: str, outcome: str) -> Response:
+def _respond(context: Context[Store], number: int, wanted: str, outcome: str) -> Response:
     if outcome == "unknown":
         raise unknown_task()
     if outcome != wanted:

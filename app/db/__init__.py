@@ -1,4 +1,4 @@
-"""The door to PostgreSQL: connections, their pool, errors, migrations, and calls that share a statement."""
+"""Access to PostgreSQL: connections, their pool, errors, migrations, and calls that share a statement."""
 
 from app.db.connection import Connection, connect
 from app.db.errors import (

@@ -1,4 +1,4 @@
-"""Coalescing: small calls that come close together share one statement, one transaction and one commit.
+"""Coalescing: calls that come close together share one statement, one transaction and one commit.
 
 Calls of the same kind are gathered in a batch. A caller who is alone runs at once: an idle system waits for
 nothing. Otherwise a batch runs when nobody has joined it for clearly longer than the usual gap between calls,
@@ -31,29 +31,30 @@ Call = Callable[[list[T]], Sequence[R]]
 LONGEST_SECONDS = 0.03
 # Bounds of the wait for one more caller, in seconds.
 SHORTEST_WAIT, LONGEST_WAIT = 0.003, 0.01
-# In sub_tasks, or KiB: a call above the first runs alone, a batch runs once it has reached the second.
+# Weights, in sub_tasks or KiB: a call heavier than ALONE runs alone; a batch runs once it weighs FULL.
 ALONE, FULL = 100, 200
 # Stop waiting after GAPS times the median gap: the burst is over.
 GAPS = 3.5
 # The running median grows by this factor with each gap that is longer, and shrinks with each that is shorter.
 STEP = 1.1
-# Seconds. With a longer median gap a caller mostly waits in vain, so it waits as short as allowed.
+# Seconds. Above this median gap most waits would be in vain, so a caller waits the shortest time allowed.
 RARE_GAP = 0.007
 
 
 class Coalescer:
-    """The open batches of one process. Raises PoolExhausted once `most_callers` calls wait in them.
+    """The open batches of one process, with at most `max_callers` calls waiting or under way.
 
-    `wait_bounds` are the shortest and longest wait for one more caller, `longest_seconds` ends any gathering.
+    `wait_bounds` are the shortest and the longest wait for one more caller, in seconds; no batch gathers for
+    longer than `longest_seconds`.
     """
 
     def __init__(
         self,
-        most_callers: int,
+        max_callers: int,
         wait_bounds: tuple[float, float] = (SHORTEST_WAIT, LONGEST_WAIT),
         longest_seconds: float = LONGEST_SECONDS,
     ) -> None:
-        self._most_callers = most_callers
+        self._max_callers = max_callers
         self._longest_seconds = longest_seconds
         self._lock = threading.Lock()
         self._callers = 0
@@ -63,10 +64,11 @@ class Coalescer:
         self._had_company: set[Hashable] = set()
 
     def submit(self, call: Call[T, R], item: T, *, key: Hashable = None, weight: int = 1) -> Future[R]:
-        """Return the future of what `call` makes of `item`; others' items with the same `key` may go with it.
+        """Return a future of `call`'s result for `item`, which may run with others of the same `key`.
 
-        Blocks a caller who leads until the batch has run. When `call` refuses a batch, each item is tried
-        alone, so that nobody pays for another's mistake; a DatabaseError is raised for all of them.
+        A caller who leads is blocked until its batch has run. When `call` refuses a batch, each item is tried
+        alone, so that nobody pays for another's mistake; a DatabaseError is raised for all of them. Raise
+        PoolExhausted when there are `max_callers` already.
         """
         if weight > ALONE:
             batch = _Batch(call, key, expects_company=False)
@@ -81,7 +83,7 @@ class Coalescer:
     def _join(self, call: Call[T, R], key: Hashable, item: T, weight: int) -> tuple[_Batch, Future[R], bool]:
         """Return the batch that took the item, its future, and whether this caller opened the batch."""
         with self._lock:
-            if self._callers >= self._most_callers:
+            if self._callers >= self._max_callers:
                 raise PoolExhausted(f"{self._callers} calls are under way or wait")
             expects_company = self._callers > 0 or call in self._had_company
             self._callers += 1
@@ -139,7 +141,7 @@ class Future(Generic[R]):
         return outcome
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Call `callback`: now if there is a result already, else in the thread that leads the batch."""
+        """Call `callback` now if there is a result already, else later in the thread that leads the batch."""
         with self._batch.lock:
             if not self._batch.done.is_set():
                 self._callback = callback
@@ -147,7 +149,7 @@ class Future(Generic[R]):
         callback()
 
     def run_callback(self) -> None:
-        """Run the callback, if there is one. Raises nothing: the other callers of the batch are waiting."""
+        """Run the callback, if there is one. Its errors are only logged: the others' must run too."""
         callback, self._callback = self._callback, None
         try:
             if callback is not None:
@@ -157,7 +159,7 @@ class Future(Generic[R]):
 
 
 class _Batch:
-    """Items of one kind that go into one call. `joined_at`: when the last joined, on the monotonic clock."""
+    """The items of one call. `joined_at` is when the last one joined, by the monotonic clock."""
 
     def __init__(
         self, call: Callable[[list[Any]], Sequence[Any]], key: Hashable, expects_company: bool
@@ -183,11 +185,11 @@ class _Batch:
         return future
 
     def run(self) -> Sequence[Any]:
-        """Make the call. Return for each item its result, or the exception to raise instead."""
+        """Make the call; return for each item its result, or the exception to raise instead."""
         try:
             return self.call(self.items)
         except DatabaseError as error:
-            return [copy.copy(error) for _ in self.items]  # one for each caller: raising changes it
+            return [copy.copy(error) for _ in self.items]  # raising changes an error: each caller has its own
         except Exception as error:
             return [error] if len(self.items) == 1 else [self._run_alone(item) for item in self.items]
 
@@ -196,7 +198,7 @@ class _Batch:
         with self.lock:
             self.outcomes = outcomes
             self.done.set()
-        futures, self._futures = self._futures, []  # a future refers to its batch: no reference cycle stays
+        futures, self._futures = self._futures, []  # futures refer to this batch: break the cycle
         for future in futures:
             future.run_callback()
 
@@ -217,13 +219,13 @@ class GapEstimate:
 
     @property
     def wait_seconds(self) -> float:
-        """How long to wait after the last call, within the bounds."""
+        """The time to wait after the latest call, within the bounds."""
         if self._median > RARE_GAP:
             return self._shortest_wait
         return min(max(GAPS * self._median, self._shortest_wait), self._longest_wait)
 
     def record(self, now: float) -> None:
-        """Take a call at `now`, by the monotonic clock, into the estimate."""
+        """Update the estimate with a call at `now`, by the monotonic clock."""
         step = STEP if now - self._latest > self._median else 1 / STEP
         self._median = min(max(self._median * step, self._shortest_wait / GAPS), 2 * RARE_GAP)
         self._latest = now

@@ -32,7 +32,7 @@ def connect(
     lock_timeout_ms: int = 5_000,
     idle_in_transaction_timeout_ms: int = 30_000,
 ) -> Connection:
-    """A connection in autocommit with every timeout set (0: none). Raises DatabaseUnavailable."""
+    """Open a connection in autocommit with every timeout set (0: none). Raise DatabaseUnavailable."""
     options = (
         f"-c statement_timeout={statement_timeout_ms} -c lock_timeout={lock_timeout_ms}"
         f" -c idle_in_transaction_session_timeout={idle_in_transaction_timeout_ms}"
@@ -59,9 +59,9 @@ def close_quietly(connection: Connection | None) -> None:
 
 
 def cut_off(connection: Connection) -> None:
-    """Let the call that waits on this connection in another thread fail now.
+    """Make the call that waits on this connection in another thread fail now.
 
-    libpq waits for an answer without a limit of its own; only the end of the stream wakes it.
+    libpq waits for a response without a limit of its own; only the end of the stream wakes it.
     """
     with (
         contextlib.suppress(OSError, psycopg2.Error),

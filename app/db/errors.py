@@ -1,7 +1,7 @@
 """What a failed database call means to its caller.
 
     DatabaseError            every failure that the caller can only wait out
-      DatabaseUnavailable    away, starting, stopping, read-only, or full
+      DatabaseUnavailable    unreachable, starting, stopping, read-only, or full
       PoolExhausted          the budget of connections is used up
       StatementTimeout       a statement or lock timeout
       TransactionConflict    a deadlock or a serialization failure: never expected, never retried here
@@ -57,10 +57,10 @@ MEANINGS: dict[str, type[DatabaseError]] = {
 
 
 def translate(error: psycopg2.Error) -> Exception:
-    """One of ours, or the error itself. The text is the server's first line: never a URL, never values."""
+    """Return one of our errors, or the error itself. The text is the server's first line, never a URL."""
     code = error.pgcode
     if code is None:
-        # No SQLSTATE: the connection failed, or was lost before an answer came.
+        # No SQLSTATE: the connection failed, or was lost before a response came.
         gone = isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError)
         return DatabaseUnavailable("no answer from the database") if gone else error
     meaning = MEANINGS.get(code) or MEANINGS.get(code[:2])

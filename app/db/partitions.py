@@ -1,4 +1,4 @@
-"""What starting a process asks of the database, before any request."""
+"""The partitions that must exist before the API serves requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAYS_AHEAD = 7
 
 
 def create_partitions(database_url: str) -> None:
-    """Make the partitions of today and the days ahead. Raises DatabaseError."""
+    """Create the partitions of today and the days ahead. Raise DatabaseError if it fails."""
     connection = connect(database_url, "rvq-migrate", statement_timeout_ms=60_000)
     with contextlib.closing(connection), connection.cursor() as cursor:
         try:

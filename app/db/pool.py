@@ -1,4 +1,4 @@
-"""A fixed pool of connections to PostgreSQL, and everything else that callers need of the database.
+"""A fixed pool of connections to PostgreSQL.
 
 Every call is one statement in autocommit: one round trip, one transaction. No session state is kept, so
 any connection serves any call.
@@ -24,18 +24,18 @@ Row = tuple[Any, ...]
 Params = Sequence[object]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-# How long after its statement timeout a call that the server does not end is cut off, and how often to look.
-OVERDUE_SECONDS, LOOK_SECONDS = 5.0, 1.0
+# A call that the server has not ended so long after its statement timeout is cut off by this side.
+OVERDUE_SECONDS, WATCH_SECONDS = 5.0, 1.0
 
 
 class Pool:
     """Exactly `size` connections, all opened by `open()`, so that the first request finds them warm.
 
-    A call takes one, runs one statement and gives it back. When all are taken, up to `max_waiting` threads
-    wait for `wait_seconds` at most; beyond that PoolExhausted. A connection that broke, or that is not
-    idle when it comes back, is closed and made anew at its next use. While the database is away, new
-    connections are tried with growing pauses, and calls in between fail at once. A call that the server
-    leaves without an answer (frozen, or behind a proxy that is) is cut off soon after its timeout.
+    A call takes one, runs one statement and gives it back. When all are in use, up to `max_waiting` threads
+    wait for `wait_seconds` at most; beyond that, calls raise PoolExhausted. A connection that broke, or that
+    is not idle when it comes back, is closed and replaced at its next use. While the database is away, new
+    connections are tried with growing pauses, and calls in between fail at once. A call to which the server
+    never responds (it is frozen, or a proxy before it is) is cut off soon after its timeout.
     """
 
     def __init__(
@@ -56,40 +56,40 @@ class Pool:
         self._wait_seconds = wait_seconds
         self._statement_timeout_ms = statement_timeout_ms
         self._lock_timeout_ms = lock_timeout_ms
-        # Free places, the last used on top; None is a place whose connection has to be made anew.
+        # A stack, the last used on top; None stands for a connection that is opened at its next use.
         self._free: list[Connection | None] = [None] * size
         self._freed = threading.Condition(threading.Lock())
-        # Since when each connection in use has been taken, by the monotonic clock.
-        self._taken: dict[Connection, float] = {}
+        # When each connection in use was taken, by the monotonic clock.
+        self._taken_at: dict[Connection, float] = {}
         self._closed = threading.Event()
         self._waiting = 0
         self._pause = 0.0
         self._next_try = 0.0
 
     @property
-    def places(self) -> int:
-        """How many calls may be under way or wait at the same time."""
+    def max_calls(self) -> int:
+        """The number of calls that may be under way or wait at the same time."""
         return self.size + self._max_waiting
 
     @property
     def waiting(self) -> int:
-        """How many calls wait for a connection at this moment."""
+        """The number of calls that wait for a connection at this moment."""
         return self._waiting
 
     @property
     def in_use(self) -> int:
-        """How many connections are taken at this moment."""
+        """The number of connections in use at this moment."""
         return self.size - len(self._free)
 
     def open(self, warm_up: Sequence[str] = ()) -> None:
-        """Make every connection and run the `warm_up` statements on each: a backend's first call is slow.
+        """Open every connection and run the `warm_up` statements on each: a backend's first call is slow.
 
-        Raises DatabaseUnavailable with no connection left open.
+        Raise DatabaseUnavailable, with no connection left open, if one fails.
         """
         self._closed = threading.Event()
         try:
-            for place in range(self.size):
-                connection = self._free[place] = self._free[place] or self._connect()
+            for index in range(self.size):
+                connection = self._free[index] = self._free[index] or self._connect()
                 with connection.cursor() as cursor:
                     for statement in warm_up:
                         cursor.execute(statement)
@@ -99,15 +99,15 @@ class Pool:
         threading.Thread(target=self._watch, args=(self._closed,), name="pool-watch", daemon=True).start()
 
     def close(self) -> None:
-        """Close the connections that nobody uses. One that is taken is closed when it is given back."""
+        """Close all free connections; one in use is closed when it is given back."""
         with self._freed:
             self._closed.set()
-            for place, connection in enumerate(self._free):
-                self._free[place] = None
+            for index, connection in enumerate(self._free):
+                self._free[index] = None
                 close_quietly(connection)
 
     def rows(self, sql: str, params: Params = ()) -> list[Row]:
-        """Run one statement; all its rows. Raises a DatabaseError, or psycopg2's own for what SQL refused."""
+        """Run one statement; return its rows. Raise DatabaseError, or psycopg2's own for what SQL refused."""
         with self.connection() as connection:
             try:
                 with connection.cursor() as cursor:
@@ -117,41 +117,41 @@ class Pool:
                 raise translate(error) from error
 
     def row(self, sql: str, params: Params = ()) -> Row | None:
-        """The first row, or None."""
-        found = self.rows(sql, params)
-        return found[0] if found else None
+        """Return the first row, or None."""
+        rows = self.rows(sql, params)
+        return rows[0] if rows else None
 
     def value(self, sql: str, params: Params = ()) -> Any:
-        """The first column of the first row. Raises LookupError when there is none."""
+        """Return the first column of the first row. Raise LookupError when there is none."""
         return self.rows(sql, params)[0][0]
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[Connection]:
-        """Take a connection that was alive a moment ago; it is given back, or replaced if not clean."""
-        taken = self._take()
+        """Yield a connection that was alive a moment ago; afterwards keep it, or close it if not clean."""
+        connection = self._take()
         try:
-            if taken is None or _was_hung_up(taken):
-                close_quietly(taken)
-                taken = None
-                taken = self._connect()
-            self._taken[taken] = time.monotonic()
-            yield taken
+            if connection is None or _was_ended_by_server(connection):
+                close_quietly(connection)
+                connection = None
+                connection = self._connect()
+            self._taken_at[connection] = time.monotonic()
+            yield connection
         finally:
-            self._give_back(taken)
+            self._give_back(connection)
 
     def cut_off_overdue(self, limit_seconds: float) -> int:
-        """One look: end all calls that have taken longer than this. Returns how many."""
+        """Cut off all calls that have taken longer than `limit_seconds`; return how many there were."""
         now = time.monotonic()
         with self._freed:
-            overdue = [one for one, since in list(self._taken.items()) if now - since > limit_seconds]
+            overdue = [one for one, since in list(self._taken_at.items()) if now - since > limit_seconds]
             for connection in overdue:
                 cut_off(connection)
         return len(overdue)
 
     def _watch(self, closed: threading.Event) -> None:
-        """Looks until the pool is closed; without a statement timeout there is nothing to hold calls to."""
+        """Cut off overdue calls until the pool is closed. Without a statement timeout, none is overdue."""
         limit_seconds = self._statement_timeout_ms / 1000 + OVERDUE_SECONDS
-        while self._statement_timeout_ms and not closed.wait(LOOK_SECONDS):
+        while self._statement_timeout_ms and not closed.wait(WATCH_SECONDS):
             self.cut_off_overdue(limit_seconds)
 
     def _take(self) -> Connection | None:
@@ -161,7 +161,7 @@ class Pool:
             return self._free.pop()
 
     def _wait(self) -> None:
-        """Until a place is free. Called with the lock held."""
+        """Wait, with the lock held, until a connection is free. Raise PoolExhausted if none comes free."""
         if self._waiting >= self._max_waiting:
             raise PoolExhausted(f"all {self.size} connections are in use and {self._waiting} calls wait")
         self._waiting += 1
@@ -173,8 +173,8 @@ class Pool:
 
     def _give_back(self, connection: Connection | None) -> None:
         if connection is not None:
-            with self._freed:  # from here on it is nobody's to cut off
-                self._taken.pop(connection, None)
+            with self._freed:  # before it is free: cut_off_overdue must not end the next caller's call
+                self._taken_at.pop(connection, None)
         if connection is not None and (self._closed.is_set() or not _is_clean(connection)):
             close_quietly(connection)
             connection = None
@@ -203,21 +203,21 @@ class Pool:
         return connection
 
 
-def _was_hung_up(connection: Connection) -> bool:
-    """Whether the server has said anything while nobody asked: it only does to end the connection.
+def _was_ended_by_server(connection: Connection) -> bool:
+    """Return whether the server has sent anything unasked, which it only does to end the connection.
 
-    Looked at before each statement, since afterwards nobody knows whether a statement that got no answer
-    was carried out. So nothing is ever sent twice.
+    This is checked before each statement, because once a statement is sent and no response comes, nobody
+    knows whether it was carried out. So nothing is ever sent twice.
     """
     if connection.closed:
         return True
-    waiting = select.poll()
-    waiting.register(connection.fileno(), select.POLLIN)
-    return bool(waiting.poll(0))
+    poller = select.poll()
+    poller.register(connection.fileno(), select.POLLIN)
+    return bool(poller.poll(0))
 
 
 def _is_clean(connection: Connection) -> bool:
-    """Whether the next caller finds it as new: open, in autocommit, in no transaction."""
+    """Return whether the next caller finds the connection as new: open, in autocommit, in no transaction."""
     if connection.closed or not connection.autocommit:
         return False
     return connection.info.transaction_status == TRANSACTION_STATUS_IDLE

@@ -1,4 +1,4 @@
-"""For everyone: health, readiness, the API's description. Metrics are for admins."""
+"""Health, readiness and the API's description, for everyone; metrics, for admins."""
 
 from app.ops import documents, health
 

@@ -27,7 +27,7 @@ nav a { display: block }
 
 
 def render(document: bytes) -> str:
-    """The page of an OpenAPI document that app/openapi.py built."""
+    """Return the page for an OpenAPI document that app/openapi.py built."""
     api = json.loads(document)
     operations = [
         (method.upper(), path, operation)
@@ -76,8 +76,8 @@ def _operation(method: str, path: str, operation: Schema) -> str:
     if "requestBody" in operation:
         parts.append(f"<p>Body: {_reference(operation['requestBody']['content'])}</p>")
     rows = "".join(
-        f"<tr><td>{status}<td>{_text(answer['description'])}<td>{_reference(answer['content'])}"
-        for status, answer in operation["responses"].items()
+        f"<tr><td>{status}<td>{_text(response['description'])}<td>{_reference(response['content'])}"
+        for status, response in operation["responses"].items()
     )
     parts.append(f"<table><tr><th>Status<th>Meaning<th>Body{rows}</table>")
     return "".join(parts)
@@ -105,7 +105,7 @@ def _schemas(schemas: Schema) -> str:
         f"<pre>{escape(json.dumps(schema.get('properties', schema), indent=1, ensure_ascii=False))}</pre>"
         for name, schema in schemas.items()
     )
-    return f"<h2>Shapes</h2>{parts}"
+    return f"<h2>Schemas</h2>{parts}"
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -115,6 +115,6 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _text(text: str) -> str:
-    """Prose with `code` in it."""
+    """Return prose as HTML, with its `code` marked."""
     pieces = escape(text).split("`")
-    return "".join(f"<code>{piece}</code>" if at % 2 else piece for at, piece in enumerate(pieces))
+    return "".join(f"<code>{piece}</code>" if index % 2 else piece for index, piece in enumerate(pieces))

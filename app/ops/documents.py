@@ -1,4 +1,4 @@
-"""The API's description: the committed OpenAPI document, and a page for people made from it."""
+"""The API's description: the committed OpenAPI document, and a page for people that is made from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alive, ready, and how it is going."""
+"""Whether the API is alive and ready, and its metrics."""
 
 from __future__ import annotations
 
@@ -35,12 +35,18 @@ def read_metrics(context: Context[Store], _request: Request) -> Response:
 
 
 ROUTES = (
-    Route("GET", "/healthz", healthz, "Alive; asks no database", responses={200: Health}),
+    Route(
+        "GET",
+        "/healthz",
+        healthz,
+        "Tell whether the process is alive, without asking the database",
+        responses={200: Health},
+    ),
     Route(
         "GET",
         "/readyz",
         readyz,
-        "Ready: schema current, database writable",
+        "Tell whether requests can be served: schema current, database writable",
         responses={200: Health},
         problems=(NotReady,),
     ),

@@ -1,4 +1,4 @@
-"""What operations ask the database: the only module of this audience that names SQL functions."""
+"""The calls to the database for health and metrics: the only module here that names SQL functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Store:
         self._pool = pool
 
     def stats(self) -> str:
-        """A JSON document."""
+        """Return counts by status as a JSON document."""
         return str(self._pool.value("SELECT rvq.stats()"))
 
     def is_writable(self) -> bool:

@@ -1,4 +1,4 @@
-"""POST /v1/tasks."""
+"""POST /v1/tasks: checks a task and stores it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _KEY = re.compile(r"[\x20-\x7e]{1,255}", re.ASCII)
 
 
 class SubTaskBody(Struct, forbid_unknown_fields=True):
-    """`payload`: any JSON up to 256 KiB, handed to the worker byte for byte."""
+    """`payload` is any JSON up to 256 KiB, handed to the worker byte for byte."""
 
     payload: Raw
     max_attempts: MaxAttempts | UnsetType = UNSET
 
 
 class CompletionBody(Struct, forbid_unknown_fields=True):
-    """When the task ends; `count` (with `at_least`) is how many successes it takes."""
+    """The rule by which the task ends; `count` (with `at_least`) is the number of successes it takes."""
 
     policy: Policy = "all"
     count: Annotated[int, Meta(ge=1, le=MAX_SUB_TASKS)] | UnsetType = UNSET
@@ -48,7 +48,7 @@ class CompletionBody(Struct, forbid_unknown_fields=True):
 
 
 class TaskBody(Struct, forbid_unknown_fields=True):
-    """`metadata`: an object up to 16 KiB, which comes back in answers and in the webhook. Null is none."""
+    """`metadata` is an object up to 16 KiB, which responses and the webhook repeat. Null means none."""
 
     sub_tasks: Annotated[list[SubTaskBody], Meta(min_length=1, max_length=MAX_SUB_TASKS)]
     webhook_url: str | None = None
@@ -68,10 +68,10 @@ def create_task(context: Context[Store], request: Request) -> Deferred[Created]:
     body = request.body()
     document = read_json(body, DECODER)
     new = _new_task(document, context.settings, key, hashlib.sha256(body).digest() if key else None)
-    return Deferred(context.store.create_task(new), partial(_created, context, new))
+    return Deferred(context.store.create_task(new), partial(_respond, context, new))
 
 
-def _created(context: Context[Store], new: NewTask, created: Created) -> Response:
+def _respond(context: Context[Store], new: NewTask, created: Created) -> Response:
     if created.outcome == "conflict":
         raise IdempotencyConflict("this Idempotency-Key was used with another body")
     if created.outcome == "refused":
@@ -101,7 +101,7 @@ def _idempotency_key(request: Request) -> str | None:
 def _new_task(
     document: Document[TaskBody], settings: Settings, key: str | None, body_hash: bytes | None
 ) -> NewTask:
-    """Checks what the decoder did not. Raises Invalid with everything that is wrong."""
+    """Return the task, after checks that the decoder can't do. Raise Invalid with all that is wrong."""
     body = document.value
     completion = body.completion or ALL
     metadata = "null" if body.metadata is UNSET else document.text(body.metadata, around=1)
@@ -151,7 +151,7 @@ def _completion_faults(completion: CompletionBody, sub_tasks: int) -> Iterator[F
 
 
 def _target(url: str | None, settings: Settings, faults: list[Fault]) -> Target | None:
-    """Where the webhook goes; what is wrong with its address is added to `faults`."""
+    """Return where the webhook goes; add what is wrong with its address to `faults`."""
     if url is None:
         return None
     if not settings.webhook_secrets or not settings.webhook_allowed_hosts:

@@ -16,7 +16,7 @@ from app.web.schemas import raw
 
 def list_events(context: Context[Store], request: Request) -> Response:
     limit = request.limit()
-    xid, number = request.cursor("e", places=2) or (0, 0)
+    xid, number = request.cursor("e", count=2) or (0, 0)
     rows = context.store.list_events((xid, number), limit)
     next_cursor = cursors.write("e", rows[-1][0], rows[-1][1]) if rows else None
     return page([_event(number, body) for _, number, body in rows], next_cursor)

@@ -1,4 +1,4 @@
-"""The JSON that the partner API alone answers with."""
+"""The JSON that only the partner API responds with."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class TaskDelivery(Schema):
 
 
 def _attempt(row: Row) -> DeliveryAttempt:
-    """Return an attempt; `detail` is JSON already, `answer` is shown as text whatever the receiver sent."""
+    """Return an attempt. `detail` is JSON already; `answer` becomes text, whatever the receiver sent."""
     number, started, ended, outcome, status_code, detail, answer = row
     text = None if answer is None else bytes(answer).decode("utf-8", "replace")
     return DeliveryAttempt(number, moment(started), moment(ended), outcome, status_code, raw(detail), text)

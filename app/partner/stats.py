@@ -1,4 +1,4 @@
-"""GET /v1/stats."""
+"""GET /v1/stats: exact counts by status."""
 
 from __future__ import annotations
 

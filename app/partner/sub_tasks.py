@@ -13,7 +13,7 @@ from app.web.response import Response, page
 from app.web.routes import CURSOR, LIMIT, Context, Route, status_of
 from app.web.schemas import SUB_TASK_STATUSES
 
-# Payloads and results are large at worst: a page is read in pieces and ends early when it grows too big.
+# Payloads and results may be large: a page is read in pieces, and ends early when it grows too big.
 PIECE = 100
 MAX_PAGE_BYTES = 16 * 1024 * 1024
 
@@ -32,17 +32,17 @@ def _collect(
     store: Store, task_id: int, status: str | None, limit: int, after: int
 ) -> tuple[list[SubTask], bool]:
     """Return a page of sub_tasks, and whether it is the last one."""
-    found: list[SubTask] = []
+    sub_tasks: list[SubTask] = []
     size = 0
-    while len(found) < limit and size < MAX_PAGE_BYTES:
-        wanted = min(PIECE, limit - len(found))
+    while len(sub_tasks) < limit and size < MAX_PAGE_BYTES:
+        wanted = min(PIECE, limit - len(sub_tasks))
         piece = store.list_sub_tasks(task_id, status, wanted, after)
-        found += piece
+        sub_tasks += piece
         if len(piece) < wanted:
-            return found, True
+            return sub_tasks, True
         after = ids.number_of(piece[-1].id)
         size += sum(len(memoryview(raw)) for one in piece for raw in (one.payload, one.result, one.error))
-    return found, False
+    return sub_tasks, False
 
 
 ROUTES = (

@@ -22,7 +22,7 @@ log = logging.getLogger("gunicorn.error")
 def respond_to_error(_request: Any, client: Any, _address: Any, error: BaseException) -> None:
     """Send a problem document for what is not HTTP; Gunicorn's page of HTML would repeat what was sent.
 
-    It stands for a worker's `handle_error`.
+    It replaces the `handle_error` of a worker.
     """
     kind: type[Problem] = Unexpected
     if isinstance(error, ParseException):
@@ -41,7 +41,7 @@ def respond_to_error(_request: Any, client: Any, _address: Any, error: BaseExcep
 
 
 class ForwardingLogger(Logger):  # type: ignore[misc]
-    """Hands Gunicorn's messages to the root logger, so that they come out in our format."""
+    """Gunicorn's logger, which passes messages to the root logger, so that they come out in our format."""
 
     def setup(self, cfg: Any) -> None:
         self.cfg = cfg

@@ -1,4 +1,4 @@
-"""One client of the API's server: what it sent and nobody has read yet, and what it has not taken yet."""
+"""One client's connection: what it sent that is not read yet, and what of a response is not sent yet."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from gunicorn.workers.gthread import TConn  # type: ignore[import-untyped]
 from app.server.parser import Parser, is_read
 from app.web.request import Environ
 
-# How long the rest of a body that nobody read is thrown away, before the connection is closed instead.
+# The rest of a body that no handler read is discarded for so long, then the connection is closed.
 DRAIN_SECONDS = 5.0
 
 
 class Connection(TConn):  # type: ignore[misc]
-    """`unsent`: what is left of an answer. `keep`: whether the client may ask again after it."""
+    """A client's connection. `unsent` is the rest of a response; `keep`: another request may follow it."""
 
     parser: Any = None
     unsent: bytes | memoryview = b""
     keep = True
 
     def init(self) -> None:
-        """Before the first request is read."""
+        """Make the parser, before the first request is read."""
         if self.parser is None:
             self.sock.setblocking(True)
             self.parser = Parser(self.cfg, self.sock, self.client, self.base())
 
     def base(self) -> Environ:
-        """What all environs of this connection have in common."""
-        # Of a Unix socket there is a path (its own), and nothing (the client's).
+        """Return what all environs of this connection have in common."""
+        # On a Unix socket, ours has a path for an address, and the client's has nothing.
         remote, own = (
             place if isinstance(place, tuple) else (place, "") for place in (self.client, self.server)
         )
@@ -49,9 +49,9 @@ class Connection(TConn):  # type: ignore[misc]
             "SERVER_PROTOCOL": "HTTP/1.1",
         }
 
-    def send(self, answer: bytes) -> None:
-        """As much as the client takes at once; nobody waits until it takes the rest."""
-        self.unsent = answer
+    def send(self, response: bytes) -> None:
+        """Send as much as the client takes at once; no thread waits until it takes the rest."""
+        self.unsent = response
         self.send_more()
 
     def send_more(self) -> None:
@@ -60,25 +60,26 @@ class Connection(TConn):  # type: ignore[misc]
             sent = self.sock.send(self.unsent, socket.MSG_DONTWAIT)
         self.unsent = memoryview(self.unsent)[sent:] if sent < len(self.unsent) else b""
 
-    def give_up(self) -> None:
+    def discard_response(self) -> None:
+        """Drop what is not sent yet, and let the connection be closed."""
         self.unsent, self.keep = b"", False
 
     def was_read(self) -> bool:
-        """Whether nothing of the request is still to come."""
+        """Return whether nothing of the request is still to come."""
         return is_read(self.parser.mesg.body)
 
     def drain(self) -> bool:
-        """Throw away what nobody has read of the request. False: it is too much, or comes too slowly."""
+        """Discard the unread rest of the request; return False if it is too much, or comes too slowly."""
         return self.was_read() or bool(self.parser.finish_body(deadline=time.monotonic() + DRAIN_SECONDS))
 
     def has_read_ahead(self) -> bool:
-        """Whether a part of the next request is here already: no socket is readable for that."""
+        """Return whether a part of the next request is in the buffer, which makes no socket readable."""
         return bool(self.parser.unreader.buf.getbuffer().nbytes)
 
     def has_work(self) -> bool:
-        """Whether there is something to send, or to read."""
+        """Return whether there is something to send or to read."""
         if self.unsent or (self.parser and self.has_read_ahead()):
             return True
-        look = select.poll()
-        look.register(self.sock, select.POLLIN)
-        return bool(look.poll(0))
+        poller = select.poll()
+        poller.register(self.sock, select.POLLIN)
+        return bool(poller.poll(0))

@@ -1,8 +1,8 @@
-"""What Gunicorn does at the turns of its processes' lives; gunicorn.conf.py binds it to Gunicorn's names.
+"""The hooks that Gunicorn calls; gunicorn.conf.py binds them to Gunicorn's names.
 
 The master reads the settings, migrates and makes partitions before it listens; each process opens its share
 of the database connections after the fork and before it accepts. Nothing here may import app.web.metrics: its
-folder has to be known first, and only the processes that serve write to it.
+folder has to be known first, and only the serving processes write to it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from app.settings import Settings, SettingsError, load_settings
 
 log = logging.getLogger("rvq.serving")
 
-# Calls that wait for a connection, for each connection; they ride out a stall of the database.
+# Calls that may wait for each connection, so that a short stall of the database refuses nobody.
 WAITERS_PER_CONNECTION = 6
 WAIT_SECONDS = 1.0
-# Threads that are left when every connection is in use and every waiter waits: they shed and tell health.
+# Threads left over when every connection is in use and every waiter waits: they send 503 and health.
 SPARE_THREADS = 8
-# New objects before the collector looks at the young ones; hardly any of ours are in cycles.
+# New objects between two collections of the young ones; hardly any of ours are in cycles.
 GC_THRESHOLD = 20_000
-STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 METRICS_PREFIX = "rvq-metrics-"
 
@@ -51,9 +51,9 @@ pool: Pool | None = None
 
 
 def load(environ: Mapping[str, str], before: Settings | None = None) -> Settings:
-    """The settings, or the end of this process with every problem listed.
+    """Return the settings, or list every problem and end this process.
 
-    On a reload (`before`) the old ones are kept instead: a mistake must not end a service that runs.
+    On a reload the settings `before` are kept instead: a mistake must not end a service that runs.
     """
     global settings
     try:
@@ -68,7 +68,7 @@ def load(environ: Mapping[str, str], before: Settings | None = None) -> Settings
 
 
 def threads_of(settings: Settings) -> int:
-    """Of one process: one for each connection, the waiters, and some spare."""
+    """Return the threads of one process: one for each connection, one for each waiter, and some spare."""
     return settings.connections_per_process * (1 + WAITERS_PER_CONNECTION) + SPARE_THREADS
 
 
@@ -79,7 +79,7 @@ def worker_class() -> str:
 
 
 def make_pool(settings: Settings) -> Pool:
-    """This process's share of the budget."""
+    """Return a pool with this process's share of the connections."""
     share = settings.connections_per_process
     return Pool(
         settings.database_url,
@@ -91,7 +91,7 @@ def make_pool(settings: Settings) -> Pool:
 
 
 def connections_that_fit(threads: int) -> int:
-    """How many clients one process may hold, given the limit of open files (raised as far as allowed)."""
+    """Raise the limit of open files as far as allowed; return how many clients one process may hold."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -99,7 +99,10 @@ def connections_that_fit(threads: int) -> int:
 
 
 def choose_metrics_folder(environ: dict[str, str] | os._Environ[str]) -> None:
-    """Set before app.web.metrics is imported. A given folder is kept; what a killed Gunicorn left goes."""
+    """Choose the folder of metrics, before app.web.metrics is imported, unless the environment names one.
+
+    Folders that a killed Gunicorn left behind are removed.
+    """
     if METRICS_FOLDER in environ:
         return
     memory = Path("/dev/shm")
@@ -109,7 +112,7 @@ def choose_metrics_folder(environ: dict[str, str] | os._Environ[str]) -> None:
             lock = _lock(folder)
             shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
-    # Locked before it has the name under which another start would sweep it.
+    # Locked before it gets the name under which another start would remove it.
     unnamed = Path(tempfile.mkdtemp(prefix="rvq-starting-", dir=parent))
     _lock(unnamed)
     folder = unnamed.rename(parent / unnamed.name.replace("rvq-starting-", METRICS_PREFIX))
@@ -117,9 +120,9 @@ def choose_metrics_folder(environ: dict[str, str] | os._Environ[str]) -> None:
 
 
 def _lock(folder: Path) -> int:
-    """Until this process and its children end; raises OSError while others live in the folder.
+    """Lock a folder until this process and its children end. Raise OSError while others hold it.
 
-    A bare descriptor, and no object: a reload would throw that away, and the lock with it.
+    The descriptor stays a bare number: a file object would be collected at a reload, and the lock with it.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -131,8 +134,12 @@ def _lock(folder: Path) -> int:
 
 
 def on_starting(_server: Any) -> None:
-    """In the master, before it listens."""
-    os.register_at_fork(before=_hold_stops, after_in_parent=_take_stops, after_in_child=_die_of_stops)
+    """Prepare metrics and database, in the master before it listens."""
+    os.register_at_fork(
+        before=_block_stop_signals,
+        after_in_parent=_unblock_stop_signals,
+        after_in_child=_reset_stop_signals,
+    )
     folder = Path(os.environ[METRICS_FOLDER])
     folder.mkdir(parents=True, exist_ok=True)
     for file in folder.glob("*.db"):
@@ -140,11 +147,11 @@ def on_starting(_server: Any) -> None:
     try:
         _prepare_database()
     except (DatabaseError, MigrationError) as error:
-        _give_up(f"the database is not ready: {error}")
+        _exit(f"the database is not ready: {error}")
 
 
 def on_reload(_server: Any) -> None:
-    """In the master, after the new settings are read and before new processes start."""
+    """Prepare the database, in the master, after the new settings are read and before new processes start."""
     try:
         _prepare_database()
     except (DatabaseError, MigrationError) as error:
@@ -152,13 +159,13 @@ def on_reload(_server: Any) -> None:
 
 
 def pre_fork(server: Any, worker: Any) -> None:
-    """In the master: a new process gets the core that the fewest others have."""
-    taken = [other.core for other in server.WORKERS.values()]
-    worker.core = min(sorted(os.sched_getaffinity(0)), key=taken.count)
+    """Give a new process, in the master, the core that the fewest others have."""
+    used = [other.core for other in server.WORKERS.values()]
+    worker.core = min(sorted(os.sched_getaffinity(0)), key=used.count)
 
 
 def post_fork(_server: Any, worker: Any) -> None:
-    """In a new process: all its connections, warm. Without the database it serves 503 until it is back."""
+    """Open all connections of a new process. Without the database it sends 503 until that is back."""
     global pool
     worker.handle_error = respond_to_error
     cpu.pin_to_core(worker.core)
@@ -175,7 +182,7 @@ def post_fork(_server: Any, worker: Any) -> None:
 
 
 def post_worker_init(_worker: Any) -> None:
-    """In a new process, with everything loaded: what is there now stays, and need not be looked at again."""
+    """Exempt what a new process has loaded by now from collections: it stays for good."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
@@ -187,7 +194,7 @@ def worker_exit(_server: Any, _worker: Any) -> None:
 
 
 def child_exit(_server: Any, worker: Any) -> None:
-    """In the master: gauges of a dead process are no longer counted."""
+    """Remove the gauges of a dead process, in the master."""
     from prometheus_client.multiprocess import mark_process_dead
 
     mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
@@ -199,19 +206,22 @@ def on_exit(_server: Any) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _hold_stops() -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+def _block_stop_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
 
 
-def _take_stops() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
+def _unblock_stop_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
-def _die_of_stops() -> None:
-    """The master's handlers, which are inherited, only take notes: a stop that comes now would be lost."""
-    for number in STOPS:
+def _reset_stop_signals() -> None:
+    """Let a stop signal end a new process that has no handlers of its own yet.
+
+    The master's handlers, which it inherits, only queue a signal for the master: a stop would be lost.
+    """
+    for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
-    _take_stops()
+    _unblock_stop_signals()
 
 
 def _prepare_database() -> None:
@@ -222,7 +232,7 @@ def _prepare_database() -> None:
         log.info("schema brought up to date", extra=counts)
 
 
-def _give_up(reason: str) -> NoReturn:
+def _exit(reason: str) -> NoReturn:
     log.critical(reason)
     on_exit(None)
     raise SystemExit(1)

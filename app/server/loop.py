@@ -3,7 +3,7 @@
 Gunicorn's own gthread worker has one thread that waits for all connections and hands each request to a pool:
 two wake-ups, a future and some ten system calls around every request. Here every thread waits for all
 connections itself (epoll hands a readable one to exactly one of them, the last that went to sleep, whose
-caches are warm), serves it, and puts it back. No thread waits for a client that is slow to take its answer.
+caches are warm), serves it, and puts it back. No thread waits for a client that is slow to take its response.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from gunicorn.workers import base  # type: ignore[import-untyped]
 
 from app.server.connection import Connection
 
-# A client that stalls this long in the middle of a request, or of its answer, is cut off.
+# A client that stalls this long in the middle of a request or a response is cut off.
 STALL_SECONDS = 20
-LOOK_SECONDS = 1.0
+TICK_SECONDS = 1.0
 READABLE_ONCE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLONESHOT
 WRITABLE_ONCE = select.EPOLLOUT | select.EPOLLONESHOT
 GONE = {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EAGAIN, errno.EBADF}
 
 
 class ThreadedWorker(base.Worker):  # type: ignore[misc]
-    """The main thread accepts, and ends connections that idle too long; `threads` others serve.
+    """A worker whose main thread accepts clients and closes idle ones, while `threads` others serve.
 
-    A connection is idle, or one thread's own, or that of a call that somebody else makes for it. Whoever
+    A connection is idle, or one thread serves it, or it waits for a call that another thread makes. Whoever
     takes it out of `_idle` owns it: dict.pop is atomic.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # Made in the process that waits on it: this runs in the master, before the fork.
+        # Made by run(), in the process that waits on it: __init__ runs in the master, before the fork.
         self._ready: select.epoll
         self._idle: dict[int, Connection] = {}
         self._open = 0
         self._closed = threading.Condition()
 
     def has_room(self) -> bool:
-        """Whether one more connection may be kept: the threads can always get one each."""
-        most: int = self.cfg.worker_connections - self.cfg.threads
-        return len(self._idle) < most
+        """Return whether one more connection may stay open, with one left to accept for every thread."""
+        max_idle: int = self.cfg.worker_connections - self.cfg.threads
+        return len(self._idle) < max_idle
 
     def run(self) -> None:
         self._ready = select.epoll()
@@ -58,32 +58,32 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
             threading.Thread(target=self._serve, name=f"serve-{number}", daemon=True).start()
         for listener in self.sockets:
             listener.setblocking(False)
-        look_at = 0.0
+        close_idle_at = 0.0
         while self.alive and self.ppid == os.getppid():
             self.notify()
             self._accept()
-            if time.monotonic() >= look_at:
-                look_at = time.monotonic() + LOOK_SECONDS
+            if time.monotonic() >= close_idle_at:
+                close_idle_at = time.monotonic() + TICK_SECONDS
                 self._close_idle(lambda connection: connection.timeout < time.monotonic())
         self._stop()
 
     def handle_request(self, request: Any, connection: Connection) -> bool:
-        """Response. False: somebody else will, and then calls `put_back`."""
+        """Respond to a request. Return False if another thread will, which then calls `put_back`."""
         raise NotImplementedError
 
     def _accept(self) -> None:
-        """What comes within a second; a signal ends the wait. With no room left, clients wait unaccepted."""
+        """Accept who comes within a second; a signal ends the wait. With no room left, nobody is accepted."""
         full = self._open >= self.cfg.worker_connections
-        readable, _, _ = select.select([self.PIPE[0], *([] if full else self.sockets)], [], [], LOOK_SECONDS)
+        readable, _, _ = select.select([self.PIPE[0], *([] if full else self.sockets)], [], [], TICK_SECONDS)
         for listener in readable:
             if listener == self.PIPE[0]:
                 with contextlib.suppress(BlockingIOError):
                     os.read(listener, 4096)
                 continue
             with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
-                self._welcome(listener)
+                self._accept_one(listener)
 
-    def _welcome(self, listener: socket.socket) -> None:
+    def _accept_one(self, listener: socket.socket) -> None:
         client, address = listener.accept()
         stall = struct.pack("ll", STALL_SECONDS, 0)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, stall)
@@ -99,17 +99,17 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
             for number, _ in self._ready.poll(maxevents=1):
                 connection = self._idle.pop(number, None)
                 if connection is not None:  # else the main thread has just closed it
-                    self._turn(connection)
+                    self._serve_requests(connection)
 
     def _turn(self, connection: Connection) -> None:
-        """Also the requests that came in behind the first: what was read ahead makes no socket readable."""
+        """Serve a request and those that were read ahead with it, which make no socket readable."""
         while self.guarded(connection, self._step):
             if connection.unsent or not connection.keep or not connection.has_read_ahead():
                 self.put_back(connection)
                 return
 
     def _step(self, connection: Connection) -> bool:
-        """Send more of an answer, or answer one request. Whether the connection is still this thread's."""
+        """Send more of a response, or respond to a request. Return False if another thread will respond."""
         if connection.unsent:
             connection.send_more()
             return True
@@ -117,7 +117,7 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
         return self.handle_request(next(connection.parser), connection)
 
     def guarded(self, connection: Connection, step: Callable[[Connection], bool]) -> bool:
-        """`step`, and the end of the connection when that fails."""
+        """Run `step`; if it fails, return True with a connection that is to be closed."""
         try:
             return step(connection)
         except (NoMoreData, StopIteration):
@@ -127,40 +127,40 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
                 self.log.exception("a connection failed")
         except Exception as error:
             self.handle_error(None, connection.sock, connection.client, error)
-        connection.give_up()
+        connection.discard_response()
         return True
 
     def put_back(self, connection: Connection) -> None:
-        """To where any thread may take it, once there is something to do; or close it."""
+        """Re-arm the connection in epoll, or close it."""
         if not connection.keep and not connection.unsent:
             self._close(connection, graceful=True)
             return
-        wanted = READABLE_ONCE
+        events = READABLE_ONCE
         connection.set_timeout()
         if connection.unsent:
-            wanted = WRITABLE_ONCE
+            events = WRITABLE_ONCE
             connection.timeout = time.monotonic() + STALL_SECONDS
         elif connection.has_read_ahead():
-            wanted |= WRITABLE_ONCE  # it is writable, so a thread goes on with it at once
+            events |= WRITABLE_ONCE  # it is writable, so that a thread serves it at once
         number = connection.sock.fileno()
         self._idle[number] = connection
-        with contextlib.suppress(OSError):  # closed at once: this process stops
-            self._ready.modify(number, wanted)
+        with contextlib.suppress(OSError):  # it was closed in between: this process stops
+            self._ready.modify(number, events)
 
     def _close(self, connection: Connection, graceful: bool = False) -> None:
-        """`graceful`: what the client goes on sending must not cut off an answer that is on its way."""
+        """Close the connection; if `graceful`, what the client still sends does not cut off the response."""
         connection.close(graceful)
         with self._closed:
             self._open -= 1
             self._closed.notify()
 
-    def _close_idle(self, chosen: Callable[[Connection], bool]) -> None:
+    def _close_idle(self, is_done: Callable[[Connection], bool]) -> None:
         for number, connection in list(self._idle.items()):
-            if chosen(connection) and self._idle.pop(number, None) is connection:
+            if is_done(connection) and self._idle.pop(number, None) is connection:
                 self._close(connection)
 
     def _stop(self) -> None:
-        """What is under way, or was sent, is finished; who only waits, or comes now, is sent elsewhere."""
+        """Stop accepting, close idle connections, and wait for requests that are under way or were sent."""
         for listener in self.sockets:
             listener.close()
         deadline = time.monotonic() + self.cfg.graceful_timeout

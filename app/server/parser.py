@@ -1,9 +1,9 @@
-"""Requests as nearly all clients send them, read in one step; any other goes Gunicorn's whole way.
+"""A parser that reads plain requests in one step, and leaves all others to Gunicorn's own.
 
 Gunicorn's C parser takes 2 us for a request, what Gunicorn does around it 40: settings looked up by name,
 trust in proxies, an environ of thirty entries. None of it matters to a plain request: HTTP/1.1, no header
-twice, and none that changes how it is read or what it means. What is not plain, or is wrong, is Gunicorn's to
-judge.
+twice, and none that changes how it is read or what it means. Gunicorn reads what is not plain, and refuses
+what is wrong.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gunicorn.http.parser import RequestParser  # type: ignore[import-untyped]
 
 from app.web.request import Environ
 
-# What changes how a request is read or answered, besides what Gunicorn takes from a proxy.
-_JUDGED = ("Expect", "HTTP2-Settings", "Transfer-Encoding", "Upgrade")
+# Headers that change how a request is read or answered, besides those that Gunicorn takes from a proxy.
+_SPECIAL = ("Expect", "HTTP2-Settings", "Transfer-Encoding", "Upgrade")
 _UNPREFIXED = {"HTTP_CONTENT_TYPE": "CONTENT_TYPE", "HTTP_CONTENT_LENGTH": "CONTENT_LENGTH"}
 _PLAIN_PATH = re.compile(r"/(?:[A-Za-z0-9._~-][A-Za-z0-9._~/-]*)?", re.ASCII)
 _LENGTH = re.compile(r"[0-9]{1,18}", re.ASCII)
@@ -40,12 +40,12 @@ class PlainRequest:
 
 
 class Parser(RequestParser):  # type: ignore[misc]
-    """The requests of one connection. `base`: what is the same in all their environs."""
+    """The requests of one connection. `base` is what their environs have in common."""
 
     def __init__(self, cfg: Any, source: Any, source_addr: Any, base: Environ) -> None:
         super().__init__(cfg, source, source_addr)
         self._base = base
-        self._judged = {_key(name.encode()) for name in (*_JUDGED, *cfg.secure_scheme_headers)}
+        self._special = {_environ_key(name.encode()) for name in (*_SPECIAL, *cfg.secure_scheme_headers)}
         self._limits = {
             "limit_request_line": cfg.limit_request_line,
             "limit_request_fields": cfg.limit_request_fields,
@@ -53,12 +53,12 @@ class Parser(RequestParser):  # type: ignore[misc]
         }
 
     def __next__(self) -> Any:
-        """A PlainRequest, or Gunicorn's own. What is left of the body before must have been read."""
+        """Return a PlainRequest, or Gunicorn's own. The body of the request before must have been read."""
         data = self.unreader.read()
         environ = dict(self._base)
         try:
             head = gunicorn_h1c.parse_request(data, **self._limits)
-        except Exception:  # wrong, or not all here: Gunicorn tells
+        except Exception:  # wrong, or incomplete: Gunicorn tells which
             head = None
         if head is None or not self._is_plain(head, environ):
             self.unreader.unread(data)
@@ -67,10 +67,10 @@ class Parser(RequestParser):  # type: ignore[misc]
         return self.mesg
 
     def _is_plain(self, head: dict[str, Any], environ: Environ) -> bool:
-        """Whether it is; if so its line and headers are in `environ`."""
+        """Return whether the request is plain; if so, its line and headers are in `environ`."""
         for name, value in head["headers"]:
-            key = _key(name)
-            if key is None or key in environ or key in self._judged:
+            key = _environ_key(name)
+            if key is None or key in environ or key in self._special:
                 return False
             environ[key] = value.decode("latin-1")
         path, _, query = head["path"].decode("latin-1").partition("?")
@@ -95,15 +95,15 @@ class Parser(RequestParser):  # type: ignore[misc]
 
 
 def is_read(body: io.BytesIO | Body) -> bool:
-    """Whether nothing of this body is still to come from the client."""
+    """Return whether nothing of this body is still to come from the client."""
     if isinstance(body, io.BytesIO):
         return True
     return isinstance(body.reader, LengthReader) and not body.reader.length
 
 
 @lru_cache(maxsize=512)
-def _key(name: bytes) -> str | None:
-    """What an environ calls a header; None for one with an underscore, which could pass for another."""
+def _environ_key(name: bytes) -> str | None:
+    """Return what an environ calls a header; None if it has an underscore: it could pass for another."""
     if b"_" in name:
         return None
     key = "HTTP_" + name.decode("latin-1").upper().replace("-", "_")

@@ -24,7 +24,7 @@ class Packet:
         self._head = ""
 
     def start_response(self, status: str, headers: list[tuple[str, str]], _exc_info: object = None) -> None:
-        """Take the head. Headers are ours, and hold no line ends."""
+        """Keep the status and the headers, which are ours and hold no line ends."""
         fields = "".join([f"{name}: {value}\r\n" for name, value in headers])
         self._head = f"HTTP/1.1 {status}\r\nServer: {SERVER}\r\nDate: {util.http_date()}\r\n{fields}"
 
@@ -36,7 +36,7 @@ class Packet:
 
 
 class Worker(ThreadedWorker):
-    """Serves the API; see gunicorn.conf.py for its settings."""
+    """The worker class that serves the API; gunicorn.conf.py has its settings."""
 
     def handle_request(self, request: Any, connection: Connection) -> bool:
         packet, environ = self._begin(request, connection)

@@ -71,10 +71,10 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What the processes may know. Fields that hold a secret stay out of repr().
+    """All settings of the API and the dispatcher; fields that hold a secret stay out of repr().
 
-    `partner_tokens`, `worker_tokens`, `admin_tokens`: empty means that this API is switched off.
-    `webhook_secrets`: decoded; the first is the newest. `webhook_signing_key`: a 32-byte Ed25519 seed.
+    `partner_tokens`, `worker_tokens` and `admin_tokens`, where empty, switch that API off. `webhook_secrets`
+    are decoded, the newest first. `webhook_signing_key` is a 32-byte Ed25519 seed.
     """
 
     database_url: str = field(repr=False)
@@ -101,7 +101,7 @@ class Settings:
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:
-    """Read and check all settings. Raises SettingsError that lists every problem."""
+    """Read and check all settings. Raise a SettingsError that lists every problem."""
     problems = Problems()
     _refuse_unknown_names(environ, problems)
     tokens = {name: parse_tokens(environ, f"APP_{name}_TOKEN", problems) for name in AUDIENCES}
@@ -134,7 +134,7 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def require_delivery(settings: Settings) -> list[str]:
-    """What is missing for sending webhooks, as problems; empty when the dispatcher may start."""
+    """Return what is missing for sending webhooks, as problems; empty when the dispatcher may start."""
     problems = []
     if not settings.webhook_secrets:
         problems.append("APP_WEBHOOK_SECRET: not set; a webhook is never sent unsigned")
@@ -144,7 +144,7 @@ def require_delivery(settings: Settings) -> list[str]:
 
 
 def _default_processes(environ: Mapping[str, str]) -> int:
-    """As many processes as there are cores, rounded down to a divisor of the pool.
+    """Return the number of cores (at least 2), rounded down to a divisor of the pool.
 
     Threads of one process share an interpreter lock, so processes are what uses the cores.
     """
@@ -160,7 +160,7 @@ def _refuse_unknown_names(environ: Mapping[str, str], problems: Problems) -> Non
 
 
 def _refuse_shared_tokens(tokens: Mapping[str, tuple[str, ...]], problems: Problems) -> None:
-    """One token for two audiences would give each the other's rights."""
+    """Refuse a token of two audiences, which would give each the other's rights."""
     owner: dict[str, str] = {}
     for name, values in tokens.items():
         for value in values:
@@ -169,7 +169,7 @@ def _refuse_shared_tokens(tokens: Mapping[str, tuple[str, ...]], problems: Probl
 
 
 def _parse_bind(environ: Mapping[str, str], problems: Problems) -> str:
-    """`host:port`, `[v6]:port` or `unix:/path`."""
+    """Return the address to listen on: `host:port`, `[v6]:port` or `unix:/path`."""
     bind = environ.get("APP_BIND", "127.0.0.1:8000")
     host, _, port = bind.rpartition(":")
     if bind.startswith("unix:/") or (host and port.isascii() and port.isdigit() and int(port) < 65536):

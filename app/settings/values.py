@@ -1,4 +1,4 @@
-"""Parsers of single settings. Each reads one name, reports to `problems` and gives a usable value back.
+"""Parsers of single settings: each reads one name, reports to `problems` and returns a usable value.
 
 A message names the setting and the rule, and the entry's place in a list, but never the value.
 """
@@ -29,7 +29,7 @@ TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
 
 @dataclass
 class Problems:
-    """Collects `NAME: what is wrong` lines."""
+    """The problems found so far, as lines of `NAME: what is wrong`."""
 
     lines: list[str] = field(default_factory=list)
 
@@ -38,7 +38,7 @@ class Problems:
 
 
 def parse_database_url(environ: Environ, name: str, problems: Problems) -> str:
-    """A postgresql:// URL; its parts are libpq's business, but its form is checked early."""
+    """Parse a postgresql:// URL: its form is checked here, its parts by libpq when it connects."""
     url = environ.get(name, "")
     if not url:
         problems.add(name, "not set")
@@ -48,7 +48,7 @@ def parse_database_url(environ: Environ, name: str, problems: Problems) -> str:
 
 
 def parse_tokens(environ: Environ, name: str, problems: Problems) -> tuple[str, ...]:
-    """Bearer tokens separated by commas. Not set or empty: none, which switches the API off."""
+    """Parse bearer tokens separated by commas. Not set or empty means none, which switches the API off."""
     tokens = tuple(_entries(environ, name, problems))
     for place, token in enumerate(tokens, 1):
         if len(token) < MIN_TOKEN_LENGTH:
@@ -61,7 +61,7 @@ def parse_tokens(environ: Environ, name: str, problems: Problems) -> tuple[str, 
 
 
 def parse_secrets(environ: Environ, name: str, problems: Problems) -> tuple[bytes, ...]:
-    """Webhook secrets, `whsec_` + base64 of 24 to 64 bytes, separated by commas; decoded."""
+    """Decode webhook secrets, each `whsec_` + base64 of 24 to 64 bytes, separated by commas."""
     secrets = []
     for place, entry in enumerate(_entries(environ, name, problems, strip=False), 1):
         secret = _decode(entry, SECRET_PREFIX)
@@ -77,7 +77,7 @@ def parse_secrets(environ: Environ, name: str, problems: Problems) -> tuple[byte
 
 
 def parse_signing_key(environ: Environ, name: str, problems: Problems) -> bytes | None:
-    """An Ed25519 key, `whsk_` + base64 of the seed (32 bytes) or of seed and public key (64): the seed."""
+    """Return the seed of an Ed25519 key: `whsk_` + base64 of it (32 bytes) or it and the public key (64)."""
     entry = environ.get(name, "")
     if not entry:
         return None
@@ -91,23 +91,23 @@ def parse_signing_key(environ: Environ, name: str, problems: Problems) -> bytes 
 
 
 def parse_allowed_hosts(environ: Environ, name: str, problems: Problems) -> tuple[AllowedHost, ...]:
-    """`host[:port]` entries, https; with `http://` in front, plain http."""
+    """Parse `host[:port]` entries separated by commas: https, or plain http with `http://` in front."""
     return _parse_each(environ, name, parse_allowed_host, problems)
 
 
 def parse_private_hosts(environ: Environ, name: str, problems: Problems) -> tuple[PrivateHost, ...]:
-    """`host=cidr` pairs separated by commas."""
+    """Parse `host=cidr` pairs separated by commas."""
     return _parse_each(environ, name, parse_private_host, problems)
 
 
-def parse_count(environ: Environ, name: str, default: int, most: int, problems: Problems) -> int:
-    """A decimal number from 1 to `most`."""
+def parse_count(environ: Environ, name: str, default: int, maximum: int, problems: Problems) -> int:
+    """Parse a decimal number from 1 to `maximum`."""
     text = environ.get(name, "")
     if not text:
         return default
-    if text.isascii() and text.isdigit() and len(text) <= 6 and 1 <= int(text) <= most:
+    if text.isascii() and text.isdigit() and len(text) <= 6 and 1 <= int(text) <= maximum:
         return int(text)
-    problems.add(name, f"must be a number from 1 to {most}")
+    problems.add(name, f"must be a number from 1 to {maximum}")
     return default
 
 
@@ -124,7 +124,7 @@ def parse_choice(
 def _parse_each(
     environ: Environ, name: str, parse: Callable[[str], Parsed], problems: Problems
 ) -> tuple[Parsed, ...]:
-    """All entries of a list through a parser whose ValueError completes the sentence `entry 2 ...`."""
+    """Parse each entry of a list; a ValueError of `parse` completes the sentence `entry 2 ...`."""
     parsed = []
     for place, entry in enumerate(_entries(environ, name, problems), 1):
         try:
@@ -135,9 +135,9 @@ def _parse_each(
 
 
 def _entries(environ: Environ, name: str, problems: Problems, *, strip: bool = True) -> Iterator[str]:
-    """The comma separated entries of a setting. An empty entry is a problem: a value got lost there.
+    """Yield the comma-separated entries of a setting. An empty entry is a problem: a value was lost there.
 
-    Where `strip` is false only the blank after a comma is taken away; a secret must be clean by itself.
+    If `strip` is false, only the blank after a comma is removed: a secret must be clean by itself.
     """
     text = environ.get(name, "")
     if not text:
@@ -151,7 +151,7 @@ def _entries(environ: Environ, name: str, problems: Problems, *, strip: bool = T
 
 
 def _decode(entry: str, prefix: str) -> bytes | None:
-    """The bytes behind the prefix; None unless they are strict base64 with nothing around."""
+    """Return the bytes behind the prefix, or None unless they are strict base64 with nothing around."""
     if not entry.startswith(prefix) or not entry.isascii():
         return None
     try:

@@ -9,19 +9,19 @@ from app.web.problems import ApiDisabled, Unauthorized
 
 
 class BearerGuard:
-    """Lets in the bearer of any token of one audience. Without a token that audience's API is off."""
+    """A check that admits any token of one audience. Without tokens that audience's API is off."""
 
     def __init__(self, audience: str, tokens: Sequence[str]) -> None:
         self._audience = audience
         self._tokens = [token.encode() for token in tokens]
 
     def require_enabled(self) -> None:
-        """Raises ApiDisabled."""
+        """Raise ApiDisabled if the audience has no tokens."""
         if not self._tokens:
             raise ApiDisabled(f"the {self._audience} API is switched off: its token is not configured")
 
     def require_token(self, authorization: str | None) -> None:
-        """Raises ApiDisabled or Unauthorized. Takes the same time whichever token it is, or none."""
+        """Raise ApiDisabled, or Unauthorized if the token is not valid: in the same time for every token."""
         self.require_enabled()
         if not authorization:
             raise Unauthorized("send Authorization: Bearer <token>")

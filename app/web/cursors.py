@@ -8,21 +8,21 @@ import struct
 
 
 def write(kind: str, *numbers: int) -> str:
-    """`kind` is one letter that tells listings apart; numbers fit in 63 bits."""
+    """Return a cursor. `kind` is one letter that tells listings apart; numbers fit in 63 bits."""
     packed = kind.encode() + struct.pack(f">{len(numbers)}Q", *numbers)
     return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 
 
-def parse(kind: str, text: str, places: int) -> tuple[int, ...]:
-    """The numbers of a cursor of this kind. Raises ValueError for any other text."""
-    size = 1 + 8 * places
+def parse(kind: str, text: str, count: int) -> tuple[int, ...]:
+    """Return the numbers in a cursor of this kind. Raise ValueError for any other text."""
+    size = 1 + 8 * count
     if not text.isascii() or len(text) != (size * 8 + 5) // 6:
         raise ValueError("not a cursor of this kind")
     try:
         packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except binascii.Error:
         raise ValueError("not base64") from None
-    numbers: tuple[int, ...] = struct.unpack(f">{places}Q", packed[1:])
+    numbers: tuple[int, ...] = struct.unpack(f">{count}Q", packed[1:])
     if packed[:1] != kind.encode() or max(numbers) >> 63:
         raise ValueError("not a cursor of this kind")
     return numbers

@@ -15,7 +15,7 @@ MAX_BATCH = 1000
 MAX_SUB_TASKS = 10_000
 
 QueueName = Annotated[str, Meta(pattern=QUEUE_PATTERN, description="lower-case letters, digits, `_.-`")]
-# No control characters: PostgreSQL's text takes no NUL, and logs no line ends.
+# No control characters: PostgreSQL's text takes no NUL, and line ends would break logs.
 WorkerId = Annotated[
     str,
     Meta(
@@ -31,7 +31,7 @@ MaxAttempts = Annotated[int, Meta(ge=1, le=100)]
 
 
 def known_task_id(text: str) -> int:
-    """Return the number in a task id. Raises NotFound for any other text, as for an id that is unknown."""
+    """Return the number in a task id. Raise NotFound for any other text, as for an id that is unknown."""
     task_id = ids.parse_task_id(text)
     if task_id is None:
         raise unknown_task()

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the API's processes. A leaf module.
+"""Prometheus metrics of the API's processes.
 
 Under several processes prometheus_client keeps values in files below PROMETHEUS_MULTIPROC_DIR, which has to
 be set before this module is imported (app/server/hooks.py does). Labels only take values of fixed sets.
@@ -21,7 +21,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10
 REGISTRY = CollectorRegistry()
 REQUEST_SECONDS = Histogram(
     "rvq_http_request_seconds",
-    "Time from the request's headers to its answer.",
+    "Time from the request's headers to its response.",
     ("route", "method", "status"),
     buckets=BUCKETS,
     registry=REGISTRY,
@@ -62,7 +62,7 @@ def count_problem(code: str) -> None:
 
 
 def count_outcomes(call: str, outcomes: Iterable[str]) -> None:
-    """`call`: complete, heartbeat or release."""
+    """Count the outcomes of one `call`: complete, heartbeat or release."""
     counts: dict[str, int] = {}
     for outcome in outcomes:
         counts[outcome] = counts.get(outcome, 0) + 1
@@ -71,7 +71,7 @@ def count_outcomes(call: str, outcomes: Iterable[str]) -> None:
 
 
 class BatchCounter:
-    """Counts the statements that served coalesced calls; `call` is claim, complete or create."""
+    """The counters of coalesced calls and of their statements; `call` is claim, complete or create."""
 
     def __init__(self, call: str) -> None:
         self.batches = BATCHES.labels(call)
@@ -79,7 +79,7 @@ class BatchCounter:
 
 
 def exposition(stats: Mapping[str, object] | None) -> bytes:
-    """Everything of all processes, and the queue as `stats` (of rvq.stats()) tells it; None: no database."""
+    """Return the metrics of all processes and of `stats`, the result of rvq.stats(); None: no database."""
     registry = REGISTRY
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         registry = CollectorRegistry()
@@ -90,7 +90,7 @@ def exposition(stats: Mapping[str, object] | None) -> bytes:
 
 
 class _Stats:
-    """Read from the database at the scrape, so no process has to be the one that exports it."""
+    """A collector of what the database says at each scrape, so that no one process has to export it."""
 
     def __init__(self, stats: Mapping[str, object] | None) -> None:
         self._stats = stats

@@ -32,7 +32,7 @@ class Fault:
 
 
 class Problem(Exception):
-    """Something is wrong."""
+    """A request can't be served; subclasses give status and code."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal_error"
@@ -186,7 +186,7 @@ class Unexpected(Problem):
 
 
 def problem_of(error: DatabaseError) -> Problem:
-    """The problem that a failed database call is to the caller of the API."""
+    """Return the problem that a failed database call is to the caller of the API."""
     if isinstance(error, PoolExhausted):
         return OverBudget(retry_after=error.retry_after)
     if isinstance(error, DatabaseUnavailable):
@@ -195,10 +195,10 @@ def problem_of(error: DatabaseError) -> Problem:
 
 
 def all_problems(base: type[Problem] = Problem) -> list[type[Problem]]:
-    """Every kind that a caller can meet, by status and code."""
-    found = [kind for kind in _subclasses(base) if kind is not Passing]
-    return sorted(found, key=lambda kind: (kind.status, kind.code))
+    """Return every class of problem that a caller can meet, by status and code."""
+    kinds = [kind for kind in _subclasses(base) if kind is not Passing]
+    return sorted(kinds, key=lambda kind: (kind.status, kind.code))
 
 
 def _subclasses(base: type[Problem]) -> list[type[Problem]]:
-    return [found for child in base.__subclasses__() for found in (child, *_subclasses(child))]
+    return [kind for child in base.__subclasses__() for kind in (child, *_subclasses(child))]

@@ -25,9 +25,9 @@ _LIMIT = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class Request:
-    """One request. Its methods raise the Problem that the caller is to be answered with.
+    """One request. Its methods raise the Problem that becomes the response.
 
-    `id`: the caller's X-Request-Id when it sent a sane one, else one of ours.
+    `id` is the caller's X-Request-Id if it sent a sane one, else one of ours.
     """
 
     __slots__ = ("_query", "environ", "id", "method", "path")
@@ -41,7 +41,7 @@ class Request:
         self._query: dict[str, list[str]] | None = None
 
     def body(self) -> bytes:
-        """The whole body. Raises UnsupportedMedia, TooLarge, or MalformedBody when it is cut."""
+        """Return the whole body. Raise UnsupportedMedia, TooLarge, or MalformedBody when it is cut."""
         _check_media_type(self.environ)
         return _read(self.environ)
 
@@ -53,7 +53,7 @@ class Request:
         return value
 
     def parameter(self, name: str) -> str | None:
-        """A query parameter; an empty one is none. Raises Invalid when it comes twice."""
+        """Return a query parameter; None if missing or empty. Raise Invalid when it comes twice."""
         if self._query is None:
             self._query = _parse_query(self.environ.get("QUERY_STRING", ""))
         values = self._query.get(name, [])
@@ -62,7 +62,7 @@ class Request:
         return values[0] if values else None
 
     def limit(self) -> int:
-        """How many items a page may have: 1 to 1000, 100 when not said."""
+        """Return how many items a page may have: 1 to 1000, by default 100."""
         text = self.parameter("limit")
         if text is None:
             return DEFAULT_LIMIT
@@ -70,13 +70,13 @@ class Request:
             raise Invalid(Fault("/limit", f"must be a whole number from 1 to {MAX_LIMIT}"))
         return int(text)
 
-    def cursor(self, kind: str, places: int = 1) -> tuple[int, ...] | None:
-        """The numbers in the `cursor` parameter, if there is one."""
+    def cursor(self, kind: str, count: int = 1) -> tuple[int, ...] | None:
+        """Return the `count` numbers in the `cursor` parameter, or None if there is none."""
         text = self.parameter("cursor")
         if text is None:
             return None
         try:
-            return cursors.parse(kind, text, places)
+            return cursors.parse(kind, text, count)
         except ValueError:
             raise Invalid(Fault("/cursor", "is not a cursor that this listing handed out")) from None
 
@@ -95,7 +95,7 @@ class Request:
 
 
 def parse_moment(text: str) -> datetime:
-    """An RFC 3339 time with its zone. Raises ValueError."""
+    """Return an RFC 3339 time with its zone. Raise ValueError for any other text."""
     moment = msgspec.convert(text, datetime)
     if moment.tzinfo is None:
         raise ValueError("no zone")
@@ -111,14 +111,14 @@ def _check_media_type(environ: Environ) -> None:
 
 
 def _is_json(content_type: str) -> bool:
-    """application/json with any parameters; a charset must be the only one that JSON has."""
+    """Return whether this is application/json; a charset, if given, must be UTF-8."""
     media_type, *parameters = (part.strip(" \t").lower() for part in content_type.split(";"))
     charsets = [part[8:].strip('"') for part in parameters if part.startswith("charset=")]
     return media_type == "application/json" and set(charsets) <= {"utf-8", "utf8"}
 
 
 def _read(environ: Environ) -> bytes:
-    """Up to the limit; a body without a length (chunked) is counted while it comes."""
+    """Read the body, up to the limit; one without a length (chunked) is counted while it comes."""
     length = _length(environ)
     if length is not None and length > MAX_BODY:
         raise TooLarge(f"at most {MAX_BODY} bytes")
@@ -141,7 +141,7 @@ def _parse_query(text: str) -> dict[str, list[str]]:
 
 
 def _length(environ: Environ) -> int | None:
-    """Content-Length; None when chunked, where the server's stream knows the end."""
+    """Return Content-Length; None when chunked, where the server's stream knows the end."""
     if environ.get("HTTP_TRANSFER_ENCODING"):
         return None
     text = environ.get("CONTENT_LENGTH") or "0"

@@ -45,10 +45,10 @@ def status_of(statuses: Iterable[str]) -> Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One operation. `body`: the struct that a request is decoded into.
+    """One operation. `body` is the struct that a request is decoded into.
 
-    `responses`: the schema by status; a str is a media type. `problems`: what can go wrong here beyond what
-    can go wrong everywhere.
+    `responses` has a schema by status; a str is a media type. `problems` are those that can occur here beyond
+    those that can occur everywhere.
     """
 
     method: str
@@ -64,5 +64,5 @@ class Route:
 
     @property
     def name(self) -> str:
-        """Unique within an audience: the handler's."""
+        """The handler's name, which is unique within an audience."""
         return self.handler.__name__

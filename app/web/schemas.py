@@ -1,4 +1,4 @@
-"""The JSON that more than one audience is answered with: encoded into responses, and documented by OpenAPI.
+"""The JSON schemas of more than one audience: responses are encoded from them, and OpenAPI shows them.
 
 A schema's members go out in their order. Times are texts made by `moment`; JSON that is handed on byte for
 byte is typed `Json` or `JsonObject`, and is a `msgspec.Raw` when it goes out.
@@ -120,7 +120,7 @@ class Task(Schema):
 
 
 class AttemptPhases(Struct):
-    """Milliseconds. A phase that was not reached, or not needed on a kept connection, is left out."""
+    """Milliseconds by phase. A phase not reached, or not needed on a kept connection, is left out."""
 
     total: float
     dns: float | UnsetType = UNSET
@@ -131,11 +131,12 @@ class AttemptPhases(Struct):
 
 
 class AttemptDetail(Struct):
-    """What explains an attempt; what does not apply is left out.
+    """The details of an attempt; those that do not apply are left out.
 
-    `address` was connected to, of `addresses_refused` each says why it may not be. `reused`: over a kept
-    connection. `answer_cut`: why `answer` is not all of it. `reason`: why the delivery is dead, or
-    `dispatcher_lost`: the process that made the attempt is gone, and whether it was sent is not known.
+    `address` is the one connected to; each of `addresses_refused` says why it may not be. `reused` tells
+    whether the connection was kept from before. `answer_cut` is why `answer` is not the whole response.
+    `reason` is why the delivery is dead, or `dispatcher_lost`: the process that made the attempt is gone, and
+    whether it sent the request is not known.
     """
 
     summary: str | UnsetType = UNSET
@@ -150,13 +151,13 @@ class AttemptDetail(Struct):
 
 
 class DeliveryAttempt(Schema):
-    """One POST. `answer`: the first 8 KiB of what came back, as text; what is not UTF-8 is replaced.
+    """One POST. `answer` is the first 8 KiB of what came back, as text; what is not UTF-8 is replaced.
 
-    `outcome`: `delivered` (2xx), `gone` (410), `http_error` (any other status, redirects too), `timeout`
-    (before it was sent whole), `unknown` (sent, but no whole answer: it may have been acted upon),
-    `dns_error`, `refused` (nobody listens), `connect_error`, `tls_error`, `protocol_error` (the answer is not
-    HTTP/1), `blocked` (the name leads to an address that may not be dialled), `not_allowed` (the URL is not
-    on the list), or `internal_error` (ours).
+    `outcome` is `delivered` (2xx), `gone` (410), `http_error` (any other status, redirects too), `timeout`
+    (before it was sent whole), `unknown` (sent, but no whole response: it may have been acted upon),
+    `dns_error`, `refused` (nobody listens), `connect_error`, `tls_error`, `protocol_error` (the response is
+    not HTTP/1), `blocked` (the name leads to an address that may not be dialled), `not_allowed` (the URL is
+    not on the list), or `internal_error` (ours).
     """
 
     attempt: int
@@ -182,7 +183,7 @@ class FieldFault(Schema):
 
 
 class ProblemDocument(Schema):
-    """RFC 9457; `code` says which problem it is, `errors` (with 422) which field is at fault."""
+    """A problem by RFC 9457: `code` says which one it is, `errors` (with 422) which field is at fault."""
 
     type: str
     title: str

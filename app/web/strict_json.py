@@ -1,4 +1,4 @@
-"""Reads JSON bodies without decoding what is only passed on.
+"""A strict reader of JSON bodies that does not decode what is only passed on.
 
 msgspec checks the grammar of what it skips (`msgspec.Raw`), NaN and control characters included. Added here:
 UTF-8, a limit of nesting, and lone surrogates, which msgspec refuses (see surrogates.py).
@@ -32,7 +32,7 @@ _NAMED = re.compile(r"^Object (?:contains unknown|missing required) field `(.*)`
 class Document(Generic[T]):
     """A decoded body. `text` and `join` return the bytes of its raw values as the sender wrote them.
 
-    Given `around`, both raise MalformedBody for a value that, so many levels inside the body, nests too deep.
+    Given `around`, the number of levels that enclose a value, both raise MalformedBody if it nests too deep.
     """
 
     value: T
@@ -50,7 +50,7 @@ class Document(Generic[T]):
 
 
 def read_json(body: bytes, decoder: msgspec.json.Decoder[T]) -> Document[T]:
-    """Decode with `decoder`. Raises MalformedBody for what is not JSON, Invalid for what is not wanted."""
+    """Decode with `decoder`. Raise MalformedBody for what is not JSON, Invalid for what is not wanted."""
     try:
         body.decode()
         return _decode(body, decoder)
@@ -64,7 +64,7 @@ def read_json(body: bytes, decoder: msgspec.json.Decoder[T]) -> Document[T]:
 
 
 def is_too_deep(value: bytes | msgspec.Raw, around: int) -> bool:
-    """Whether valid JSON, `around` levels of which are outside of `value`, nests deeper than the limit."""
+    """Return whether valid JSON, enclosed by `around` levels, nests deeper than the limit."""
     data = bytes(value)
     limit = MAX_DEPTH - around
     if data.count(b"[") + data.count(b"{") <= limit:
@@ -79,7 +79,7 @@ def refuse_deep(value: bytes | msgspec.Raw, around: int) -> None:
 
 
 def fault_of(message: str) -> Fault:
-    """msgspec's message, such as "Expected `int`, got `str` - at `$.limit`", as a pointer and a detail."""
+    """Return msgspec's message, such as "Expected `int`, got `str` - at `$.limit`", as pointer and detail."""
     detail, _, path = message.rpartition(_WHERE)
     if not detail:
         detail, path = message, ""
@@ -107,7 +107,7 @@ def _decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> Document[T]:
 
 
 def _check(body: bytes) -> None:
-    """Raises MalformedBody unless it is JSON within the limits; for bodies that are refused anyway."""
+    """Raise MalformedBody unless the body, which is refused anyway, is JSON within the limits."""
     try:
         _decode(body, _ANY)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -1,6 +1,6 @@
-"""Carries lone surrogates, such as "\\ud800", through a decoder that refuses them.
+"""A way of carrying lone surrogates, such as "\\ud800", through a decoder that refuses them.
 
-They are legal JSON (RFC 8259, section 8.2), so they are carried. Before decoding, the `\\u` of each is
+They are legal JSON (RFC 8259, section 8.2). Before decoding, the `\\u` of each is
 replaced by a mark, a character that the body does not have; afterwards the mark is replaced by `\\u` again.
 """
 
@@ -18,7 +18,7 @@ _MARKS = tuple(chr(code).encode() for code in range(0x80, 0xA0))
 
 
 def hide(body: bytes) -> tuple[bytes, bytes]:
-    """Return the body without lone surrogates, and the mark. Raises ValueError when no mark is left."""
+    """Return the body without lone surrogates, and the mark. Raise ValueError when no mark is left."""
     mark = next((mark for mark in _MARKS if mark not in body), None)
     if mark is None:
         raise ValueError("lone surrogates beside every C1 control character")

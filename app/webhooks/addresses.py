@@ -83,9 +83,9 @@ class Target:
 
 
 def parse_allowed_host(text: str) -> AllowedHost:
-    """Read `hooks.example`, `hooks.example:8443` or `http://127.0.0.1:9000`. ValueError says what is wrong.
+    """Read `hooks.example`, `hooks.example:8443` or `http://127.0.0.1:9000`.
 
-    No message repeats the text: somebody may have written a password into it.
+    Raise ValueError with what is wrong, but without the text: somebody may have written a password into it.
     """
     match = _ENTRY.match(text)
     if match is None:
@@ -97,7 +97,7 @@ def parse_allowed_host(text: str) -> AllowedHost:
 
 
 def parse_private_host(text: str) -> PrivateHost:
-    """Read `hooks.internal=10.1.2.0/24`, without a public address in it. ValueError says what is wrong."""
+    """Read `hooks.internal=10.1.2.0/24`, with no public address in it. Raise ValueError saying why not."""
     host, _, cidr = text.partition("=")
     try:
         network = ip_network(cidr)
@@ -110,7 +110,7 @@ def parse_private_host(text: str) -> PrivateHost:
 
 @lru_cache(maxsize=1024)
 def check_url(url: str, allowed: tuple[AllowedHost, ...]) -> Target:
-    """Return the target of `url`. Raises AddressRefused unless it is well spelt and its host is listed.
+    """Return the target of `url`. Raise AddressRefused unless it is well spelt and its host is listed.
 
     Recent results are cached (refusals are not), since a partner's tasks mostly name the same URL.
     """
@@ -128,7 +128,7 @@ def check_url(url: str, allowed: tuple[AllowedHost, ...]) -> Target:
 
 
 def check_address(ip: str, host: str, private_hosts: tuple[PrivateHost, ...]) -> str:
-    """Return the address to dial for `ip`, to which `host` resolved. Raises AddressRefused if none may be."""
+    """Return the address to dial for `ip`, to which `host` resolved. Raise AddressRefused if none may be."""
     try:
         address = unwrapped(ip_address(ip))
     except ValueError:
@@ -171,7 +171,7 @@ def _assert_parsers_agree(url: str, scheme: str, host: str, port: int) -> None:
 
 
 def _parse_host(text: str) -> str:
-    """Return a host in its one accepted spelling, without brackets. Raises ValueError."""
+    """Return a host in its one accepted spelling, without brackets. Raise ValueError."""
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     if bare == text and not _ENDS_IN_NUMBER.search(text):
         if len(text) > 253 or _NAME.match(text) is None:

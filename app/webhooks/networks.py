@@ -41,7 +41,7 @@ MAPPED_V4: Final = IPv6Network("::ffff:0:0/96")
 
 
 def unwrapped(address: Address) -> Address:
-    """Return a.b.c.d for ::ffff:a.b.c.d: it reaches that, so it is judged, and dialled, as that."""
+    """Return a.b.c.d for ::ffff:a.b.c.d: it reaches that, so it is checked, and dialled, as that."""
     return getattr(address, "ipv4_mapped", None) or address
 
 

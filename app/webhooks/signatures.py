@@ -92,10 +92,10 @@ def verify(
         return Verdict(False, "malformed", f"{SIGNATURE} has no v1 or v1a signature, such as v1,<base64>")
     timestamp = int(found[TIMESTAMP])
     keys = _Keys(f"{found[ID]}.{found[TIMESTAMP]}.".encode(), signatures, secrets, public_key)
-    held = keys.that_signed(body)
-    if held is None:
+    signer = keys.signer_of(body)
+    if signer is None:
         return _why_no_match(keys, body, sent_body)
-    return _judge_clock(timestamp, now, tolerance, *held)
+    return _check_clock(timestamp, now, tolerance, *signer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +107,14 @@ class _Keys:
     secrets: tuple[bytes, ...]
     public_key: Ed25519PublicKey | None
 
-    def that_signed(self, body: bytes) -> tuple[Literal["v1", "v1a"], int] | None:
-        """Return the scheme and the key's place, if one of ours made one of the signatures over `body`."""
+    def signer_of(self, body: bytes) -> tuple[Literal["v1", "v1a"], int] | None:
+        """Return the scheme and the key's index, if one of ours made one of the signatures over `body`."""
         content = self.prefix + body
         for scheme, signature in self.signatures:
             if scheme == "v1":
-                for place, secret in enumerate(self.secrets):
+                for index, secret in enumerate(self.secrets):
                     if hmac.compare_digest(hmac.digest(secret, content, hashlib.sha256), signature):
-                        return "v1", place
+                        return "v1", index
             elif self.public_key is not None and _is_signed(self.public_key, content, signature):
                 return "v1a", 0
         return None
@@ -125,7 +125,7 @@ class _Keys:
         return _Keys(self.prefix, self.signatures, (*texts, *(b"whsec_" + text for text in texts)), None)
 
 
-def _judge_clock(
+def _check_clock(
     timestamp: int, now: float, tolerance: float, scheme: Literal["v1", "v1a"], key: int
 ) -> Verdict:
     age = now - timestamp
@@ -137,19 +137,19 @@ def _judge_clock(
 
 
 def _why_no_match(keys: _Keys, body: bytes, sent_body: bytes | None) -> Verdict:
-    if keys.undecoded().that_signed(body):
+    if keys.undecoded().signer_of(body):
         detail = "signed with the secret's text: take off whsec_ and decode the base64 to get the key"
         return Verdict(False, "key_mismatch", detail)
     if sent_body == body:
         detail = "the body is what was sent; the key, webhook-id or webhook-timestamp is another"
         return Verdict(False, "key_mismatch", detail)
-    if sent_body is not None and keys.that_signed(sent_body):
+    if sent_body is not None and keys.signer_of(sent_body):
         pairs = enumerate(zip(body, sent_body, strict=False))
         same = next((at for at, (ours, theirs) in pairs if ours != theirs), min(len(body), len(sent_body)))
         detail = f"the body differs from what was sent from byte {same} on ({len(sent_body)} bytes were sent)"
         return Verdict(False, "body_changed", detail)
     for how, variant in _usual_changes(body):
-        if keys.that_signed(variant):
+        if keys.signer_of(variant):
             return Verdict(False, "body_changed", f"the body was {how}; verify the raw bytes as received")
     return Verdict(False, "no_match", "no key in use made this signature over this id, timestamp and body")
 

@@ -1,4 +1,4 @@
-"""Batches of which each item is judged on its own: some are refused here, the others go to the database."""
+"""Batches whose items are checked one by one: some are refused here, the others go to the database."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ MAX_NAME = 64
 
 
 class Batch(Generic[T]):
-    """`names` are the ids as they were sent, None where there was none; `taken` are to be asked about."""
+    """The items of one request. `names` are their ids as sent, or None; `accepted` go to the database."""
 
     def __init__(self) -> None:
         self.names: list[str | None] = []
         self._outcomes: list[str | None] = []
-        self.taken: list[T] = []
+        self.accepted: list[T] = []
 
     def refuse(self, name: str | None, outcome: str) -> None:
         self.names.append(name)
         self._outcomes.append(outcome)
 
-    def take(self, name: str, item: T) -> None:
+    def accept(self, name: str, item: T) -> None:
         self.names.append(name)
         self._outcomes.append(None)
-        self.taken.append(item)
+        self.accepted.append(item)
 
-    def outcomes(self, of_taken: Iterable[str]) -> list[str]:
-        """Of all items in order, given those of `taken`."""
-        asked = iter(of_taken)
-        return [outcome or next(asked) for outcome in self._outcomes]
+    def outcomes(self, of_accepted: Iterable[str]) -> list[str]:
+        """Return the outcomes of all items in order, given those of `accepted`."""
+        given = iter(of_accepted)
+        return [outcome or next(given) for outcome in self._outcomes]
 
-    def settle(self, call: Callable[[Sequence[T]], Iterable[str]]) -> list[str]:
-        """The outcomes of all items, having asked `call` about those that were taken, if any."""
-        return self.outcomes(call(self.taken) if self.taken else ())
+    def run(self, call: Callable[[Sequence[T]], Iterable[str]]) -> list[str]:
+        """Return the outcomes of all items, with those of `accepted` from `call`, if there are any."""
+        return self.outcomes(call(self.accepted) if self.accepted else ())
 
 
 def respond_to_batch(

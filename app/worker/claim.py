@@ -1,4 +1,4 @@
-"""POST /v1/sub_tasks/claim."""
+"""POST /v1/sub_tasks/claim: leases sub_tasks to a worker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_QUEUES = 64
 
 
 class ClaimBody(Struct, forbid_unknown_fields=True):
-    """`queues` in order of preference: the first is emptied before the second is looked at."""
+    """`queues` are in order of preference: the first is emptied before the second is looked at."""
 
     worker_id: WorkerId
     limit: Limit = 1
@@ -36,10 +36,10 @@ DECODER = msgspec.json.Decoder(ClaimBody)
 def claim_sub_tasks(context: Context[Store], request: Request) -> Deferred[list[ClaimedSubTask]]:
     body = request.json(DECODER).value
     claim = Claim(body.worker_id, body.limit, body.lease_seconds, tuple(body.queues))
-    return Deferred(context.store.claim(claim), _claimed)
+    return Deferred(context.store.claim(claim), _respond)
 
 
-def _claimed(sub_tasks: list[ClaimedSubTask]) -> Response:
+def _respond(sub_tasks: list[ClaimedSubTask]) -> Response:
     if sub_tasks:
         metrics.CLAIMED.inc(len(sub_tasks))
     return json_response(Claimed(sub_tasks))

@@ -1,4 +1,4 @@
-"""POST /v1/sub_tasks/complete: many reports, each judged on its own."""
+"""POST /v1/sub_tasks/complete: many reports, each with an outcome of its own."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CompleteBody(Struct, forbid_unknown_fields=True):
 
 
 class LenientBody(Struct, forbid_unknown_fields=True):
-    """The same with each report still undecoded."""
+    """A CompleteBody whose reports are not decoded yet."""
 
     worker_id: WorkerId
     results: Annotated[list[Raw], Meta(min_length=1, max_length=MAX_BATCH)]
@@ -65,16 +65,16 @@ ERROR_DECODER = msgspec.json.Decoder(ErrorBody)
 def complete_sub_tasks(context: Context[Store], request: Request) -> Response | Deferred[list[str]]:
     worker_id, batch = _read(request.body())
 
-    def answered(of_taken: Iterable[str]) -> Response:
-        return respond_to_batch(Completed, Reported, "complete", batch.names, batch.outcomes(of_taken))
+    def respond(of_accepted: Iterable[str]) -> Response:
+        return respond_to_batch(Completed, Reported, "complete", batch.names, batch.outcomes(of_accepted))
 
-    if not batch.taken:
-        return answered(())
-    return Deferred(context.store.complete(worker_id, batch.taken), answered)
+    if not batch.accepted:
+        return respond(())
+    return Deferred(context.store.complete(worker_id, batch.accepted), respond)
 
 
 def _read(body: bytes) -> tuple[str, Batch[Report]]:
-    """All reports at once; one by one when that fails, so that one bad report costs only itself."""
+    """Decode all reports at once, or one by one when that fails, so that only the bad ones are refused."""
     batch: Batch[Report] = Batch()
     try:
         strict = read_json(body, DECODER)
@@ -95,17 +95,17 @@ def _read(body: bytes) -> tuple[str, Batch[Report]]:
 def _add(batch: Batch[Report], document: Document[Any], report: ReportBody) -> None:
     number = ids.parse_sub_task_id(report.id)
     token = ids.parse_lease_token(report.lease_token)
-    parsed = _judge(document, report, number or 0, token)
+    parsed = _parse(document, report, number or 0, token)
     if parsed is None:
         batch.refuse(report.id, "invalid")
     elif number is None:
         batch.refuse(report.id, "unknown")
     else:
-        batch.take(report.id, parsed)
+        batch.accept(report.id, parsed)
 
 
-def _judge(document: Document[Any], report: ReportBody, number: int, token: str) -> Report | None:
-    """The report as it is stored; None when it is invalid."""
+def _parse(document: Document[Any], report: ReportBody, number: int, token: str) -> Report | None:
+    """Return the report as it is stored, or None when it is invalid."""
     kept = NONE if report.result is UNSET else report.result
     other = NONE if report.error is UNSET else report.error
     if report.status == "failed":

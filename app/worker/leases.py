@@ -1,4 +1,4 @@
-"""POST /v1/sub_tasks/heartbeat and /v1/sub_tasks/release."""
+"""POST /v1/sub_tasks/heartbeat and /v1/sub_tasks/release: extend leases, or give them back."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from app.worker.store import Lease, Store
 
 
 class LeaseBody(Struct):
-    """Names a lease. Other members are not looked at, so what a claim returned may be sent as it is."""
+    """A lease. Other members are not looked at, so what a claim returned may be sent as it is."""
 
     id: str
     lease_token: str
 
 
 class HeartbeatBody(Struct, forbid_unknown_fields=True):
-    """A lease that is not named is not extended."""
+    """The leases to extend; no other lease is extended."""
 
     worker_id: WorkerId
     leases: Annotated[list[LeaseBody], Meta(min_length=1, max_length=MAX_BATCH)]
@@ -59,18 +59,18 @@ LEASE_DECODER = msgspec.json.Decoder(LeaseBody)
 def heartbeat_sub_tasks(context: Context[Store], request: Request) -> Response:
     body = request.json(HEARTBEAT_DECODER).value
     batch = _read(body.leases)
-    outcomes = batch.settle(lambda leases: context.store.heartbeat(body.lease_seconds, leases))
+    outcomes = batch.run(lambda leases: context.store.heartbeat(body.lease_seconds, leases))
     return respond_to_batch(Heartbeats, Beat, "heartbeat", batch.names, outcomes)
 
 
 def release_sub_tasks(context: Context[Store], request: Request) -> Response:
     body = request.json(RELEASE_DECODER).value
     batch = _read(body.leases)
-    return respond_to_batch(Releases, Release, "release", batch.names, batch.settle(context.store.release))
+    return respond_to_batch(Releases, Release, "release", batch.names, batch.run(context.store.release))
 
 
 def _read(leases: list[Raw]) -> Batch[Lease]:
-    """What is not a lease of ours is `unknown`, and costs the others nothing."""
+    """Decode each lease. What is not a lease of ours gets the outcome `unknown`; the others are accepted."""
     batch: Batch[Lease] = Batch()
     for raw in leases:
         try:
@@ -82,7 +82,7 @@ def _read(leases: list[Raw]) -> Batch[Lease]:
         if number is None:
             batch.refuse(lease.id, "unknown")
         else:
-            batch.take(lease.id, Lease(number, token))
+            batch.accept(lease.id, Lease(number, token))
     return batch
 
 

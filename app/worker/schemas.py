@@ -1,4 +1,4 @@
-"""The JSON that the worker API answers with."""
+"""The JSON that the worker API responds with."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_what_befalls_the_database_befalls_all_of_a_round_and_nothing_is_tried_a
 def test_beyond_the_callers_there_is_room_for_it_sheds_at_once() -> None:
     call = Recorder()
     with busy() as coalescer:
-        coalescer._most_callers = 1
+        coalescer._max_callers = 1
         with pytest.raises(PoolExhausted):
             coalescer.submit(call, "a")
     assert run(coalescer, call, "b") == "done b"
