@@ -73,7 +73,7 @@ class Route:
 
 
 class Routes(list[Route]):
-    """The routes of one module, added by decorators of their handlers: `@routes.get("/v1/tasks", TaskPage)`."""
+    """The routes of one module. A handler is added by its decorator: `@routes.get("/v1/tasks", TaskPage)`."""
 
     def get(self, path: str, responses: Any, **more: Any) -> Callable[[Handler], Handler]:
         return self._add("GET", path, responses, more)
