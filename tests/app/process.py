@@ -1,4 +1,4 @@
-"""A real Gunicorn: started as production starts it, spoken to over sockets, stopped by signals."""
+"""A real Gunicorn, started as production starts it, called over sockets, stopped by signals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.app.rig import Reply
 from tests.support.concurrency import wait_until
 
 STARTS_WITHIN, STOPS_WITHIN = 60, 40
-# What a process needs from its surroundings, besides the settings of the contract.
+# A process needs these variables, besides the settings of the contract.
 PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR")
 
 
@@ -43,7 +43,7 @@ class Gunicorn:
         return self._log.read_text(errors="replace")
 
     def wait_ready(self) -> None:
-        """Until it answers."""
+        """Wait until it answers."""
 
         def answers() -> bool:
             assert self.process.poll() is None, self.log
@@ -63,30 +63,30 @@ class Gunicorn:
         headers: Mapping[str, str] | None = None,
         timeout: float = 30,
     ) -> Reply:
-        """One request on a connection of its own."""
+        """Send one request, on a connection of its own; return the response."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         with contextlib.closing(connection):
             fields = {"Content-Type": "application/json", **(headers or {})}
             if token:
                 fields["Authorization"] = f"Bearer {token}"
             connection.request(method, urllib.parse.quote(path, "/?=&%"), body, fields)
-            answer = connection.getresponse()
-            return Reply(answer.status, dict(answer.getheaders()), answer.read())
+            response = connection.getresponse()
+            return Reply(response.status, dict(response.getheaders()), response.read())
 
     def talk(self, *pieces: bytes, half_close: bool = False) -> bytes:
-        """Send bytes as they are; everything that comes back until the server closes."""
+        """Send bytes as they are; return everything that comes back until the server closes."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             for piece in pieces:
                 connection.sendall(piece)
             if half_close:
                 connection.shutdown(socket.SHUT_WR)
-            answer = b""
+            response = b""
             while more := connection.recv(65536):
-                answer += more
-            return answer
+                response += more
+            return response
 
     def children(self) -> list[int]:
-        """The processes that serve."""
+        """Return the ids of the processes that serve."""
         pid = self.process.pid
         return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -94,7 +94,7 @@ class Gunicorn:
         self.process.send_signal(number)
 
     def wait(self) -> int:
-        """The exit status of a process that ends by itself, or was told to."""
+        """Wait for the process to end, which something else must bring about; return its exit status."""
         return self.process.wait(STOPS_WITHIN)
 
     def stop(self) -> None:
