@@ -26,6 +26,8 @@ $(STAMP): setup.cfg pyproject.toml $(SDK)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "RVQ needs Python 3.11 or newer: make PYTHON=python3.x")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[embedded,test,bench]' $(if $(SDK),-e ./worker_sdk)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[fast]' || \
+	    echo 'The C parser of Gunicorn could not be built: its own threads serve instead.'
 	@touch $@
 
 test: install ## all tests on PostgreSQL 16, then a short run on 18 and (where installed) 15; TESTS=... picks

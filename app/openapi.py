@@ -60,11 +60,12 @@ def text() -> str:
 
 
 def _operation(audience: str, route: Route) -> Schema:
+    summary, details = route.description
     operation: Schema = {
         "tags": [audience],
         "operationId": f"{audience}_{route.name}",
-        "summary": route.summary,
-        "description": route.detail,
+        "summary": summary,
+        "description": details,
         "parameters": _parameters(route),
         "security": [] if audience == "everyone" else [{audience: []}],
         "responses": _responses(audience, route),

@@ -1,4 +1,4 @@
-"""The gate: open-loop load on a running RVQ, and a verdict as the exit status.
+"""The gate is open-loop load on a running RVQ, with PASS or FAIL as the exit status.
 
     locust -f bench/locustfile.py --rate 500 --warmup 60 --duration 120 --assert-slo
 
@@ -75,7 +75,7 @@ class Complete(GateUser):
 
 
 def prepare(environment: Environment, **_: Any) -> None:
-    """Whatever happens from here on, only a verdict may turn the status into success."""
+    """Read the options; whatever happens from here on, only a run that passes may end with success."""
     environment.process_exit_code = FAILED
     assert environment.parsed_options
     GATE.options = environment.parsed_options
@@ -94,7 +94,7 @@ def start(environment: Environment, **_: Any) -> None:
 
 
 def conduct(environment: Environment) -> None:
-    """The run from its first tick to its verdict; locust ends when this does, however it ends."""
+    """Run from the first tick to the checks; locust ends when this does, however it ends."""
     assert environment.runner
     try:
         GATE.run.measure()
@@ -108,7 +108,7 @@ def conduct(environment: Environment) -> None:
 
 
 def _exceptions(runner: Runner) -> list[str]:
-    """What locust catches and only logs: exceptions of users, and of listeners and other greenlets."""
+    """Return what locust catches and only logs: exceptions of users, listeners and other greenlets."""
     found = [f"{raised['msg']} x {raised['count']}" for raised in runner.exceptions.values()]
     if log.unhandled_greenlet_exception:
         found.append("a listener or a greenlet raised; the log tells")

@@ -1,4 +1,4 @@
-"""The PostgreSQL that benchmarks run on: the deployed settings, durable, in a throw-away folder, run in."""
+"""Benchmarks run on a PostgreSQL with the deployed settings, durable, in a throw-away folder, warmed up."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from pathlib import Path
 import psycopg2
 
 from app.paths import ROOT
-from rvq.embedded import Cluster, throwaway_cluster
+from rvq.embedded import DURABLE, Cluster, throwaway_cluster
 
 DEPLOYED = ROOT / "deploy" / "postgresql" / "rvq.conf"
-# What throw-away clusters leave out for speed, and a benchmark must not.
-DURABLE = {"fsync": "on", "full_page_writes": "on"}
 GIB = 1024**3
 
 
@@ -23,15 +21,15 @@ GIB = 1024**3
 def bench_cluster(
     version: int | str | Path = 16, extra: Mapping[str, str] | None = None
 ) -> Iterator[Cluster]:
-    """A started cluster with the settings of deploy/postgresql, `extra` on top."""
+    """Yield a started cluster with the settings of deploy/postgresql, `extra` on top."""
     settings = {**deployed_settings(), **wal_budget(), **DURABLE, **(extra or {})}
     with throwaway_cluster(version=version, settings=settings) as cluster:
-        _run_in(cluster)
+        _fill_wal(cluster)
         yield cluster
 
 
 def deployed_settings(file: Path = DEPLOYED) -> dict[str, str]:
-    """The `name = value` lines of a configuration file."""
+    """Return the `name = value` lines of a configuration file."""
     settings = {}
     for line in file.read_text().splitlines():
         name, equals, value = line.partition("#")[0].partition("=")
@@ -41,14 +39,14 @@ def deployed_settings(file: Path = DEPLOYED) -> dict[str, str]:
 
 
 def wal_budget() -> dict[str, str]:
-    """32 GB of WAL, or a third of what the disk has free: no checkpoint may fall into a measurement."""
+    """Return 32 GB of WAL, or a third of the free disk: no checkpoint may fall into a measurement."""
     free = shutil.disk_usage(tempfile.gettempdir()).free
     gib = max(1, min(32, free // 3 // GIB))
     return {"max_wal_size": f"{gib}GB", "min_wal_size": f"{max(1, gib // 8)}GB"}
 
 
-def _run_in(cluster: Cluster) -> None:
-    """Leave the WAL files that a server has which has run for a while: as many as `min_wal_size` keeps.
+def _fill_wal(cluster: Cluster) -> None:
+    """Fill the WAL files that a server has after it has run for a while: as many as `min_wal_size` keeps.
 
     It writes over old ones. A new one is filled with zeros and flushed before, some 40 ms in which nobody
     commits: at 833 tasks a second every two seconds, which is what p99 would show of it.

@@ -1,4 +1,4 @@
-"""What processes have used, from /proc: CPU of a process and all its children, memory, machine and load."""
+"""/proc tells what processes have used: CPU of a process and all its children, memory, machine and load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def tree_cpu_seconds(pid: int) -> float:
-    """CPU that the process and every descendant used so far, ended and reaped ones included. 0: no such one.
+    """Return the CPU that the process and every descendant used so far, ended ones included. 0: no such one.
 
     A tick is 10 ms: measure over seconds.
     """
@@ -20,13 +20,13 @@ def tree_cpu_seconds(pid: int) -> float:
 
 
 def cpu_seconds_of_trees(pids: Mapping[str, int]) -> dict[str, float]:
-    """The same of several at once. Looking costs CPU itself: each process is looked at once, no thread is."""
+    """Return the same of several. Looking costs CPU itself: each process is looked at once, no thread is."""
     seen = _processes()
     return {name: sum(seen[member].cpu_seconds for member in _tree(pid, seen)) for name, pid in pids.items()}
 
 
 def tree_memory_bytes(pid: int) -> int:
-    """Memory of the process and its descendants; what they share is counted once (proportional set size).
+    """Return the memory of the process and its descendants; what they share counts once (by Pss).
 
     The kernel walks every page for that: some milliseconds, in which the process can't map memory.
     """
@@ -34,12 +34,12 @@ def tree_memory_bytes(pid: int) -> int:
 
 
 def tree(pid: int) -> Iterator[int]:
-    """The process and all its living descendants."""
+    """Yield the process and all its living descendants."""
     return _tree(pid, _processes())
 
 
 def machine() -> dict[str, object]:
-    """What a reader needs to place the figures."""
+    """Return what a reader needs to place the figures."""
     cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
     memory = Path("/proc/meminfo").read_text().split()[1]
     return {

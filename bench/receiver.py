@@ -1,9 +1,9 @@
-"""The partner's end of the gate: takes webhooks, checks every signature, keeps what is needed to reconcile.
+"""The partner's end of the gate takes webhooks, checks every signature and keeps what is needed to reconcile.
 
     GATE_WEBHOOK_SECRET=whsec_... python -m bench.receiver --port 9000
 
 Its verification is its own, written from the Standard Webhooks text and not from the dispatcher's code.
-Control, on the same port: GET /control/report, GET /control/count, POST /control/reset?since=SECONDS.
+It is controlled on the same port: GET /control/report, GET /control/count, POST /control/reset?since=SECONDS.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 TOLERANCE_SECONDS = 300
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
 class Data(msgspec.Struct):
@@ -35,7 +35,7 @@ class Event(msgspec.Struct):
     data: Data
 
 
-class Report(msgspec.Struct):
+class Received(msgspec.Struct):
     """Columns of the valid webhooks since the reset: arrival and event time (Unix seconds), ids.
 
     `invalid`: how many were refused, by reason, since the reset.
@@ -56,13 +56,13 @@ class Ledger:
     """`total`: valid webhooks with an id not seen before, since the process began."""
 
     secrets: list[bytes]
-    report: Report = field(default_factory=Report)
+    received: Received = field(default_factory=Received)
     total: int = 0
     _seen: set[str] = field(default_factory=set)
     _minutes: dict[str, float] = field(default_factory=dict)
 
     def take(self, headers: dict[bytes, bytes], body: bytes) -> str | None:
-        """Record one webhook; why it is refused, or None."""
+        """Record one webhook; return why it is refused, or None."""
         now = time.time()
         reason = self.check(headers, body, now)
         if reason is None:
@@ -71,11 +71,14 @@ class Ledger:
             except (msgspec.DecodeError, ValueError):
                 reason = "not an event"
         if reason is not None:
-            self.report.invalid[reason] = self.report.invalid.get(reason, 0) + 1
+            self.received.invalid[reason] = self.received.invalid.get(reason, 0) + 1
         return reason
 
     def check(self, headers: dict[bytes, bytes], body: bytes, now: float) -> str | None:
-        """Standard Webhooks: HMAC-SHA256 over id.timestamp.body by any of our secrets, within 5 minutes."""
+        """Return why Standard Webhooks would refuse it, or None.
+
+        A signature is the HMAC-SHA256 over id.timestamp.body by any of our secrets, within 5 minutes.
+        """
         try:
             event_id, stamp = headers[b"webhook-id"], headers[b"webhook-timestamp"]
             sent = headers[b"webhook-signature"]
@@ -92,9 +95,9 @@ class Ledger:
 
     def reset(self, since: float) -> None:
         """Forget what happened before `since` (Unix seconds), and refusals."""
-        old = self.report
+        old = self.received
         kept = [place for place, happened in enumerate(old.happened) if happened >= since]
-        self.report = Report(
+        self.received = Received(
             [old.arrived[place] for place in kept],
             [old.happened[place] for place in kept],
             [old.event_ids[place] for place in kept],
@@ -102,17 +105,17 @@ class Ledger:
         )
 
     def _keep(self, event_id: str, event: Event, now: float) -> None:
-        report = self.report
-        report.arrived.append(now)
-        report.happened.append(self._unix(event.timestamp))
-        report.event_ids.append(event_id)
-        report.task_ids.append(event.data.task_id)
+        received = self.received
+        received.arrived.append(now)
+        received.happened.append(self._unix(event.timestamp))
+        received.event_ids.append(event_id)
+        received.task_ids.append(event.data.task_id)
         if event_id not in self._seen:
             self._seen.add(event_id)
             self.total += 1
 
     def _unix(self, text: str) -> float:
-        """RFC 3339 in UTC to Unix seconds; a minute is worked out once. Raises ValueError."""
+        """Convert RFC 3339 in UTC to Unix seconds; a minute is worked out once. Raises ValueError."""
         minute, rest = text[:16], text[17:]
         start = self._minutes.get(minute)
         if start is None:
@@ -142,30 +145,30 @@ class Connection(asyncio.Protocol):
             if len(self._received) < size:
                 return
             body, self._received = self._received[end + 4 : size], self._received[size:]
-            self._transport.write(self._answer(line, headers, body))
+            self._transport.write(self._respond(line, headers, body))
 
-    def _answer(self, line: bytes, headers: dict[bytes, bytes], body: bytes) -> bytes:
+    def _respond(self, line: bytes, headers: dict[bytes, bytes], body: bytes) -> bytes:
         path, _, query = line.split(b" ")[1].decode().partition("?")
         if path == "/control/report":
-            return _with_body(msgspec.json.encode(self._ledger.report))
+            return _with_body(msgspec.json.encode(self._ledger.received))
         if path == "/control/count":
             return _with_body(str(self._ledger.total).encode())
         if path == "/control/reset":
             self._ledger.reset(float(parse_qs(query)["since"][0]))
-            return ANSWER
+            return OK
         if self._ledger.take(headers, body) is None:
-            return ANSWER
+            return OK
         return b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 
 
 def decoded(secrets: str) -> list[bytes]:
-    """`whsec_` secrets, separated by commas."""
+    """Decode `whsec_` secrets, separated by commas."""
     return [base64.b64decode(secret.strip().removeprefix("whsec_")) for secret in secrets.split(",")]
 
 
-def duplicates(report: Report) -> int:
-    """How many webhooks came again under an id that had come before."""
-    return sum(count - 1 for count in Counter(report.event_ids).values())
+def duplicates(received: Received) -> int:
+    """Return how many webhooks came again under an id that had come before."""
+    return sum(count - 1 for count in Counter(received.event_ids).values())
 
 
 def _with_body(body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Plots as SVG text, with nothing to install: lines over x, and bars by group."""
+"""Plots are SVG text, with nothing to install: lines over x, and bars by group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def line_chart(
     limit: float | None = None,
     bands: Mapping[str, Point] | None = None,
 ) -> str:
-    """Lines through points. `limit`: a dashed horizontal line; `bands`: shaded stretches of x, by name."""
+    """Draw lines through points; `limit` is a dashed horizontal line, `bands` are shaded stretches of x."""
     points = [point for line in series.values() for point in line if not math.isnan(point[1])]
     if not points:
         return _frame(title, x_label, y_label, [], [])
@@ -52,7 +52,7 @@ def line_chart(
 
 
 def bar_chart(title: str, y_label: str, groups: Mapping[str, Mapping[str, float]]) -> str:
-    """For each group a bar for each name in it; the names share a legend, each bar says its value."""
+    """Draw for each group a bar for each name in it; the names share a legend, each bar says its value."""
     names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
     values = [value for bars in groups.values() for value in bars.values() if not math.isnan(value)]
     y_high = _ceiling(max(values, default=1.0))
@@ -135,7 +135,7 @@ def _height(value: float, y_high: float) -> float:
 
 
 def _ceiling(value: float) -> float:
-    """The next of 1, 2, 2.5, 5 times a power of ten."""
+    """Return the next of 1, 2, 2.5, 5 times a power of ten."""
     if value <= 0:
         return 1.0
     power: float = 10.0 ** math.floor(math.log10(value))

@@ -1,4 +1,4 @@
-"""`rvq COMMAND`: finds the command's module and turns expected failures into a message and a status."""
+"""`rvq COMMAND` runs the command's module and turns expected failures into a message and a status."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXPECTED = (
 
 
 class Command(Protocol):
-    """What a module in `commands/` has."""
+    """The members of a module in `commands/`."""
 
     HELP: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
@@ -39,7 +39,7 @@ class Command(Protocol):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0: done; 1: failed, and standard error says why; 2: wrong usage; 130: interrupted."""
+    """Return 0: done; 1: failed, and standard error says why; 2: wrong usage; 130: interrupted."""
     arguments = _parser().parse_args(argv)
     command = cast(Command, arguments.command)
     try:

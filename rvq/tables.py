@@ -1,4 +1,4 @@
-"""Plain tables for terminals."""
+"""Tables are printed for terminals and in Markdown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ GAP = "  "
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns as wide as they need be; numbers to the right; None is `-`, a control character `?`."""
+    """Return columns as wide as they need be, numbers to the right; None is `-`, a control character `?`."""
     body = [[_cell(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
     right = [bool(body) and all(_is_number(row[place]) for row in body) for place in range(len(head))]
@@ -16,8 +16,15 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown; the first column is left-aligned, figures to the right."""
+    rule = "|---|" + "---:|" * (len(head) - 1)
+    first, *others = ("| " + " | ".join(row) + " |" for row in (head, *rows))
+    return "\n".join([first, rule, *others, ""])
+
+
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
-    """`name  value` lines."""
+    """Return `name  value` lines."""
     shown = [(name, _cell(value)) for name, value in pairs]
     width = max((len(name) for name, _ in shown), default=0)
     return "\n".join(f"{name.ljust(width)}{GAP}{value}" for name, value in shown)

@@ -2,4 +2,4 @@
 
 from app.admin import audit, deliveries, queues, tasks
 
-ROUTES = (*tasks.ROUTES, *queues.ROUTES, *deliveries.ROUTES, *audit.ROUTES)
+ROUTES = (*tasks.routes, *queues.routes, *deliveries.routes, *audit.routes)

@@ -17,8 +17,10 @@ from app.web import cursors
 from app.web.problems import Fault, Invalid, NotFound
 from app.web.request import Request
 from app.web.response import Response, json_response, page
-from app.web.routes import CURSOR, LIMIT, TEXT, Context, Parameter, Route, status_of
+from app.web.routes import CURSOR, LIMIT, TEXT, Context, Parameter, Routes, status_of
 from app.web.schemas import DELIVERY_STATUSES, Redelivered
+
+routes = Routes()
 
 log = logging.getLogger("rvq.admin")
 
@@ -45,7 +47,13 @@ class RedeliverBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(RedeliverBody)
 
 
+@routes.get(
+    "/v1/admin/deliveries",
+    AdminDeliveryPage,
+    query=(status_of(DELIVERY_STATUSES), HOST, SINCE, LIMIT, CURSOR),
+)
 def list_deliveries(context: Context[Store], request: Request) -> Response:
+    """List deliveries, newest first."""
     status, limit = request.choice("status", DELIVERY_STATUSES), request.limit()
     host, since = _host(request), request.moment("since")
     (before,) = request.cursor("d") or (None,)
@@ -54,7 +62,9 @@ def list_deliveries(context: Context[Store], request: Request) -> Response:
     return page(deliveries, next_cursor)
 
 
+@routes.post("/v1/admin/deliveries/<delivery_id>/redeliver", Redelivered, problems=(NotFound,))
 def redeliver(context: Context[Store], _request: Request, delivery_id: str) -> Response:
+    """Send a delivery again, under the same webhook-id."""
     number = ids.parse_delivery_id(delivery_id)
     if number is None or not context.store.redeliver([number]):
         raise NotFound("there is no such delivery")
@@ -62,8 +72,12 @@ def redeliver(context: Context[Store], _request: Request, delivery_id: str) -> R
     return json_response(Redelivered(1))
 
 
+@routes.post("/v1/admin/deliveries/redeliver", BulkRedelivery, body=RedeliverBody)
 def redeliver_many(context: Context[Store], request: Request) -> Response:
-    """Send deliveries again in batches, each a short transaction; stop at a limit and say if that was all."""
+    """Send many deliveries again.
+
+    At most 10 000 in one call; `complete` is false when there may be more. `dry_run` counts.
+    """
     body = request.json(DECODER).value
     matched = redelivered = 0
     before: int | None = None
@@ -85,32 +99,3 @@ def _host(request: Request) -> str | None:
     if host is not None and not _HOST.match(host):
         raise Invalid(Fault("/host", "must be name:port"))
     return host
-
-
-ROUTES = (
-    Route(
-        "GET",
-        "/v1/admin/deliveries",
-        list_deliveries,
-        "List deliveries, newest first",
-        responses={200: AdminDeliveryPage},
-        query=(status_of(DELIVERY_STATUSES), HOST, SINCE, LIMIT, CURSOR),
-    ),
-    Route(
-        "POST",
-        "/v1/admin/deliveries/<delivery_id>/redeliver",
-        redeliver,
-        "Send a delivery again, under the same webhook-id",
-        responses={200: Redelivered},
-        problems=(NotFound,),
-    ),
-    Route(
-        "POST",
-        "/v1/admin/deliveries/redeliver",
-        redeliver_many,
-        "Send many deliveries again",
-        responses={200: BulkRedelivery},
-        body=RedeliverBody,
-        detail="At most 10 000 in one call; `complete` is false when there may be more. `dry_run` counts.",
-    ),
-)

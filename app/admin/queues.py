@@ -14,7 +14,9 @@ from app.web.fields import QUEUE_PATTERN
 from app.web.problems import NotFound
 from app.web.request import Request
 from app.web.response import Response, json_response
-from app.web.routes import Context, Route
+from app.web.routes import Context, Routes
+
+routes = Routes()
 
 log = logging.getLogger("rvq.admin")
 
@@ -30,12 +32,19 @@ class QueueBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(QueueBody)
 
 
+@routes.get("/v1/admin/queues/<queue>", Queue, problems=(NotFound,))
 def read_queue(context: Context[Store], _request: Request, queue: str) -> Response:
+    """Read a queue.
+
+    A queue that nobody used yet is empty and not paused.
+    """
     _require_name(queue)
     return _respond(context, queue)
 
 
+@routes.post("/v1/admin/queues/<queue>", Queue, body=QueueBody, problems=(NotFound,))
 def set_queue(context: Context[Store], request: Request, queue: str) -> Response:
+    """Pause or resume a queue."""
     _require_name(queue)
     paused = request.json(DECODER).value.paused
     context.store.set_queue_paused(queue, paused)
@@ -50,25 +59,3 @@ def _require_name(queue: str) -> None:
 
 def _respond(context: Context[Store], queue: str) -> Response:
     return json_response(context.store.read_queue(queue))
-
-
-ROUTES = (
-    Route(
-        "GET",
-        "/v1/admin/queues/<queue>",
-        read_queue,
-        "Look at a queue",
-        responses={200: Queue},
-        problems=(NotFound,),
-        detail="A queue that nobody used yet is empty and not paused.",
-    ),
-    Route(
-        "POST",
-        "/v1/admin/queues/<queue>",
-        set_queue,
-        "Pause or resume a queue",
-        responses={200: Queue},
-        body=QueueBody,
-        problems=(NotFound,),
-    ),
-)

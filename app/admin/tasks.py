@@ -10,8 +10,10 @@ from app.web.fields import known_task_id, unknown_task
 from app.web.problems import NotFound, StateConflict
 from app.web.request import Request
 from app.web.response import Response, json_response
-from app.web.routes import Context, Route
+from app.web.routes import Context, Routes
 from app.web.schemas import Task
+
+routes = Routes()
 
 log = logging.getLogger("rvq.admin")
 
@@ -22,12 +24,19 @@ REFUSALS = {
 }
 
 
+@routes.post("/v1/admin/tasks/<task_id>/retry", Task, problems=(NotFound, StateConflict))
 def retry_task(context: Context[Store], _request: Request, task_id: str) -> Response:
+    """Run what failed of a task again.
+
+    The task reopens, and ends with a new event under a new webhook-id.
+    """
     number = known_task_id(task_id)
     return _respond(context, number, "retried", context.store.retry_task(number))
 
 
+@routes.post("/v1/admin/tasks/<task_id>/cancel", Task, problems=(NotFound, StateConflict))
 def cancel_task(context: Context[Store], _request: Request, task_id: str) -> Response:
+    """Cancel a task."""
     number = known_task_id(task_id)
     return _respond(context, number, "cancelled", context.store.cancel_task(number))
 
@@ -42,24 +51,3 @@ def _respond(context: Context[Store], number: int, wanted: str, outcome: str) ->
     if task is None:
         raise unknown_task()
     return json_response(task)
-
-
-ROUTES = (
-    Route(
-        "POST",
-        "/v1/admin/tasks/<task_id>/retry",
-        retry_task,
-        "Run what failed of a task again",
-        responses={200: Task},
-        problems=(NotFound, StateConflict),
-        detail="The task reopens, and ends with a new event under a new webhook-id.",
-    ),
-    Route(
-        "POST",
-        "/v1/admin/tasks/<task_id>/cancel",
-        cancel_task,
-        "Cancel a task",
-        responses={200: Task},
-        problems=(NotFound, StateConflict),
-    ),
-)

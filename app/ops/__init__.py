@@ -2,5 +2,5 @@
 
 from app.ops import documents, health
 
-ROUTES = (*health.ROUTES, *documents.ROUTES)
-METRICS_ROUTES = health.METRICS_ROUTES
+ROUTES = (*health.routes, *documents.routes)
+METRICS_ROUTES = (*health.metrics_routes,)

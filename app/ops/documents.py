@@ -9,16 +9,22 @@ from app.ops.store import Store
 from app.paths import ROOT
 from app.web.request import Request
 from app.web.response import Response
-from app.web.routes import Context, Route
+from app.web.routes import Context, Routes
+
+routes = Routes()
 
 CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
+@routes.get("/openapi.json", "application/json")
 def read_openapi(_context: Context[Store], _request: Request) -> Response:
+    """Read the description of this API as OpenAPI 3.1."""
     return Response(document())
 
 
+@routes.get("/docs", "text/html")
 def read_docs(_context: Context[Store], _request: Request) -> Response:
+    """Read the description of this API as a page."""
     return Response(
         _page(),
         headers=[("Content-Security-Policy", CONTENT_SECURITY_POLICY)],
@@ -34,11 +40,3 @@ def document() -> bytes:
 @cache
 def _page() -> bytes:
     return render(document()).encode()
-
-
-ROUTES = (
-    Route(
-        "GET", "/openapi.json", read_openapi, "This API as OpenAPI 3.1", responses={200: "application/json"}
-    ),
-    Route("GET", "/docs", read_docs, "This API as a page", responses={200: "text/html"}),
-)

@@ -3,11 +3,11 @@
 from app.partner import create_task, deliveries, events, stats, sub_tasks, tasks, webhooks
 
 ROUTES = (
-    *create_task.ROUTES,
-    *tasks.ROUTES,
-    *sub_tasks.ROUTES,
-    *deliveries.ROUTES,
-    *events.ROUTES,
-    *webhooks.ROUTES,
-    *stats.ROUTES,
+    *create_task.routes,
+    *tasks.routes,
+    *sub_tasks.routes,
+    *deliveries.routes,
+    *events.routes,
+    *webhooks.routes,
+    *stats.routes,
 )

@@ -19,10 +19,12 @@ from app.web.fields import DEFAULT_QUEUE, MAX_SUB_TASKS, MaxAttempts, QueueName
 from app.web.problems import DatabaseAway, Fault, IdempotencyConflict, Invalid, Overloaded
 from app.web.request import Request
 from app.web.response import Deferred, Response, json_response
-from app.web.routes import Context, Route
+from app.web.routes import Context, Routes
 from app.web.schemas import Policy, Task
 from app.web.strict_json import Document, read_json
 from app.webhooks.addresses import AddressRefused, Target, check_url
+
+routes = Routes()
 
 MAX_PAYLOAD = 256 * 1024
 MAX_METADATA = 16 * 1024
@@ -63,7 +65,19 @@ DECODER = msgspec.json.Decoder(TaskBody)
 ALL = CompletionBody()
 
 
+@routes.post(
+    "/v1/tasks",
+    {201: Task, 200: Task},
+    body=TaskBody,
+    headers=("Idempotency-Key",),
+    problems=(IdempotencyConflict, Overloaded),
+)
 def create_task(context: Context[Store], request: Request) -> Deferred[Created]:
+    """Create a task.
+
+    The task and all its sub_tasks are stored in one transaction. 200 with `Idempotency-Replayed: true`
+    when the same key came with the same bytes before: the same task. A payload is at most 256 KiB.
+    """
     key = _idempotency_key(request)
     body = request.body()
     document = read_json(body, DECODER)
@@ -171,20 +185,3 @@ def _as_created(new: NewTask, created: Created) -> Task:
     completion = (new.policy, new.required, new.deadline_seconds)
     head = (created.task_id, "queued", new.queue, new.metadata, new.webhook_url, *completion)
     return Task.from_row((*head, created.created_at, None, total, scheduled, queued, 0, 0, 0, 0))
-
-
-ROUTES = (
-    Route(
-        "POST",
-        "/v1/tasks",
-        create_task,
-        "Create a task",
-        responses={201: Task, 200: Task},
-        body=TaskBody,
-        headers=("Idempotency-Key",),
-        problems=(IdempotencyConflict, Overloaded),
-        detail="The task and all its sub_tasks are stored in one transaction. 200 with "
-        "`Idempotency-Replayed: true` when the same key came with the same bytes before: the same "
-        "task. A payload is at most 256 KiB.",
-    ),
-)

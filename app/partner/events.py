@@ -10,11 +10,19 @@ from app.partner.store import Store
 from app.web import cursors
 from app.web.request import Request
 from app.web.response import Response, page
-from app.web.routes import CURSOR, LIMIT, Context, Route
+from app.web.routes import CURSOR, LIMIT, Context, Routes
 from app.web.schemas import raw
 
+routes = Routes()
 
+
+@routes.get("/v1/events", EventPage, query=(LIMIT, CURSOR))
 def list_events(context: Context[Store], request: Request) -> Response:
+    """List every event so far, in the order of commit.
+
+    Nothing ever appears behind a cursor that was handed out. `next_cursor` is null only when there is
+    nothing after the cursor yet: keep yours and ask again later.
+    """
     limit = request.limit()
     xid, number = request.cursor("e", count=2) or (0, 0)
     rows = context.store.list_events((xid, number), limit)
@@ -25,17 +33,3 @@ def list_events(context: Context[Store], request: Request) -> Response:
 def _event(number: int, body: str) -> Any:
     """Return the webhook's body, as it was signed, with the webhook-id in front."""
     return raw(f'{{"id":"{ids.event_id(number)}",{body[1:]}')
-
-
-ROUTES = (
-    Route(
-        "GET",
-        "/v1/events",
-        list_events,
-        "Every event so far, in the order of commit",
-        responses={200: EventPage},
-        query=(LIMIT, CURSOR),
-        detail="Nothing ever appears behind a cursor that was handed out. `next_cursor` is null only when "
-        "there is nothing after the cursor yet: keep yours and ask again later.",
-    ),
-)

@@ -10,15 +10,27 @@ from app.web.fields import known_task_id, unknown_task
 from app.web.problems import NotFound
 from app.web.request import Request
 from app.web.response import Response, page
-from app.web.routes import CURSOR, LIMIT, Context, Route, status_of
+from app.web.routes import CURSOR, LIMIT, Context, Routes, status_of
 from app.web.schemas import SUB_TASK_STATUSES
+
+routes = Routes()
 
 # Payloads and results may be large: a page is read in pieces, and ends early when it grows too big.
 PIECE = 100
 MAX_PAGE_BYTES = 16 * 1024 * 1024
 
 
+@routes.get(
+    "/v1/tasks/<task_id>/sub_tasks",
+    SubTaskPage,
+    query=(status_of(SUB_TASK_STATUSES), LIMIT, CURSOR),
+    problems=(NotFound,),
+)
 def list_sub_tasks(context: Context[Store], request: Request, task_id: str) -> Response:
+    """List the sub_tasks of a task, in the order given.
+
+    A page of large payloads may end before `limit`: `next_cursor` tells whether there is more.
+    """
     number = known_task_id(task_id)
     status, limit = request.choice("status", SUB_TASK_STATUSES), request.limit()
     (after,) = request.cursor("s") or (number,)
@@ -43,17 +55,3 @@ def _collect(
         after = ids.number_of(piece[-1].id)
         size += sum(len(memoryview(raw)) for one in piece for raw in (one.payload, one.result, one.error))
     return sub_tasks, False
-
-
-ROUTES = (
-    Route(
-        "GET",
-        "/v1/tasks/<task_id>/sub_tasks",
-        list_sub_tasks,
-        "List the sub_tasks of a task, in the order given",
-        responses={200: SubTaskPage},
-        query=(status_of(SUB_TASK_STATUSES), LIMIT, CURSOR),
-        problems=(NotFound,),
-        detail="A page of large payloads may end before `limit`: `next_cursor` tells whether there is more.",
-    ),
-)

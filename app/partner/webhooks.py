@@ -14,8 +14,10 @@ from app.partner.store import Store
 from app.settings import Settings
 from app.web.request import Request
 from app.web.response import Response, json_response
-from app.web.routes import Context, Route
+from app.web.routes import Context, Routes
 from app.webhooks import signatures
+
+routes = Routes()
 
 
 class VerifyBody(Struct, forbid_unknown_fields=True):
@@ -28,7 +30,9 @@ class VerifyBody(Struct, forbid_unknown_fields=True):
 DECODER = msgspec.json.Decoder(VerifyBody)
 
 
+@routes.post("/v1/webhooks/verify", Verdict, body=VerifyBody)
 def verify_webhook(context: Context[Store], request: Request) -> Response:
+    """Check a webhook that you received: does its signature hold, and if not, why."""
     given = request.json(DECODER).value
     event_id = next((v for name, v in given.headers.items() if name.lower() == signatures.ID), "").strip()
     number = ids.parse_event_id(event_id)
@@ -44,7 +48,9 @@ def verify_webhook(context: Context[Store], request: Request) -> Response:
     return json_response(verdict)
 
 
+@routes.get("/v1/webhooks/keys", WebhookKeys)
 def list_webhook_keys(context: Context[Store], _request: Request) -> Response:
+    """List the public keys of v1a signatures."""
     key = _public_key(context.settings)
     keys = [WebhookKey("v1a", signatures.public_key_text(key))] if key else []
     return json_response(WebhookKeys(keys))
@@ -53,22 +59,3 @@ def list_webhook_keys(context: Context[Store], _request: Request) -> Response:
 def _public_key(settings: Settings) -> Ed25519PublicKey | None:
     seed = settings.webhook_signing_key
     return signatures.private_key(seed).public_key() if seed else None
-
-
-ROUTES = (
-    Route(
-        "POST",
-        "/v1/webhooks/verify",
-        verify_webhook,
-        "Check a webhook that you received: does its signature hold, and if not, why",
-        responses={200: Verdict},
-        body=VerifyBody,
-    ),
-    Route(
-        "GET",
-        "/v1/webhooks/keys",
-        list_webhook_keys,
-        "The public keys of v1a signatures",
-        responses={200: WebhookKeys},
-    ),
-)

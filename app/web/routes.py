@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from app.settings import Settings
@@ -54,15 +54,41 @@ class Route:
     method: str
     path: str
     handler: Handler
-    summary: str
     responses: Mapping[int, Any]
     body: Any = None
     query: tuple[Parameter, ...] = ()
     headers: tuple[str, ...] = ()
     problems: tuple[type[Problem], ...] = ()
-    detail: str = field(default="")
 
     @property
     def name(self) -> str:
         """The handler's name, which is unique within an audience."""
         return self.handler.__name__
+
+    @property
+    def description(self) -> tuple[str, str]:
+        """The summary and the details for OpenAPI, from the handler's docstring."""
+        summary, _, details = (self.handler.__doc__ or "").partition("\n\n")
+        return summary.rstrip("."), " ".join(details.split())
+
+
+class Routes(list[Route]):
+    """The routes of one module, added by decorating handlers: `@routes.get("/v1/tasks", TaskPage)`."""
+
+    def get(self, path: str, responses: Any, **more: Any) -> Callable[[Handler], Handler]:
+        return self._add("GET", path, responses, more)
+
+    def post(self, path: str, responses: Any, **more: Any) -> Callable[[Handler], Handler]:
+        return self._add("POST", path, responses, more)
+
+    def _add(
+        self, method: str, path: str, responses: Any, more: Mapping[str, Any]
+    ) -> Callable[[Handler], Handler]:
+        """Return the decorator. `responses` that are not given by status are those of 200."""
+        by_status = responses if isinstance(responses, dict) else {200: responses}
+
+        def add(handler: Handler) -> Handler:
+            self.append(Route(method, path, handler, by_status, **more))
+            return handler
+
+        return add

@@ -2,4 +2,4 @@
 
 from app.worker import claim, complete, leases
 
-ROUTES = (*claim.ROUTES, *complete.ROUTES, *leases.ROUTES)
+ROUTES = (*claim.routes, *complete.routes, *leases.routes)

@@ -13,11 +13,13 @@ from app.web.fields import MAX_BATCH, WorkerId
 from app.web.problems import Invalid
 from app.web.request import Request
 from app.web.response import Deferred, Response
-from app.web.routes import Context, Route
+from app.web.routes import Context, Routes
 from app.web.strict_json import Document, is_too_deep, read_json
 from app.worker.batches import Batch, respond_to_batch
 from app.worker.schemas import Completed, Reported
 from app.worker.store import Report, Store
+
+routes = Routes()
 
 MAX_DOCUMENT = 1024 * 1024
 MAX_RETRY_AFTER_SECONDS = 7 * 24 * 3600
@@ -62,7 +64,14 @@ REPORT_DECODER = msgspec.json.Decoder(ReportBody)
 ERROR_DECODER = msgspec.json.Decoder(ErrorBody)
 
 
+@routes.post("/v1/sub_tasks/complete", Completed, body=CompleteBody)
 def complete_sub_tasks(context: Context[Store], request: Request) -> Response | Deferred[list[str]]:
+    """Report how attempts ended.
+
+    One outcome for each report, in order. Sending the same request again is safe. An `error` has a
+    `message`, and may have `retryable` (default true), `retry_after_seconds` (0 to 604800) and anything
+    else.
+    """
     worker_id, batch = _read(request.body())
 
     def respond(of_accepted: Iterable[str]) -> Response:
@@ -129,18 +138,3 @@ def _parse(document: Document[Any], report: ReportBody, number: int, token: str)
         retryable=error.retryable,
         retry_after_seconds=error.retry_after_seconds,
     )
-
-
-ROUTES = (
-    Route(
-        "POST",
-        "/v1/sub_tasks/complete",
-        complete_sub_tasks,
-        "Report how attempts ended",
-        responses={200: Completed},
-        body=CompleteBody,
-        detail="One outcome for each report, in order. Sending the same request again is safe. An `error` "
-        "has a `message`, and may have `retryable` (default true), `retry_after_seconds` (0 to 604800) and "
-        "anything else.",
-    ),
-)

@@ -11,11 +11,13 @@ from app import ids
 from app.web.fields import MAX_BATCH, LeaseSeconds, WorkerId
 from app.web.request import Request
 from app.web.response import Response
-from app.web.routes import Context, Route
+from app.web.routes import Context, Routes
 from app.worker.batches import Batch, respond_to_batch
 from app.worker.claim import DEFAULT_LEASE_SECONDS
 from app.worker.schemas import Beat, Heartbeats, Release, Releases
 from app.worker.store import Lease, Store
+
+routes = Routes()
 
 
 class LeaseBody(Struct):
@@ -56,14 +58,21 @@ RELEASE_DECODER = msgspec.json.Decoder(_LenientRelease)
 LEASE_DECODER = msgspec.json.Decoder(LeaseBody)
 
 
+@routes.post("/v1/sub_tasks/heartbeat", Heartbeats, body=HeartbeatBody)
 def heartbeat_sub_tasks(context: Context[Store], request: Request) -> Response:
+    """Extend leases.
+
+    `cancelled`: stop working on it. `stale`: the lease is someone else's now.
+    """
     body = request.json(HEARTBEAT_DECODER).value
     batch = _read(body.leases)
     outcomes = batch.run(lambda leases: context.store.heartbeat(body.lease_seconds, leases))
     return respond_to_batch(Heartbeats, Beat, "heartbeat", batch.names, outcomes)
 
 
+@routes.post("/v1/sub_tasks/release", Releases, body=ReleaseBody)
 def release_sub_tasks(context: Context[Store], request: Request) -> Response:
+    """Give leases back; no attempt is charged."""
     body = request.json(RELEASE_DECODER).value
     batch = _read(body.leases)
     return respond_to_batch(Releases, Release, "release", batch.names, batch.run(context.store.release))
@@ -84,24 +93,3 @@ def _read(leases: list[Raw]) -> Batch[Lease]:
         else:
             batch.accept(lease.id, Lease(number, token))
     return batch
-
-
-ROUTES = (
-    Route(
-        "POST",
-        "/v1/sub_tasks/heartbeat",
-        heartbeat_sub_tasks,
-        "Extend leases",
-        responses={200: Heartbeats},
-        body=HeartbeatBody,
-        detail="`cancelled`: stop working on it. `stale`: the lease is someone else's now.",
-    ),
-    Route(
-        "POST",
-        "/v1/sub_tasks/release",
-        release_sub_tasks,
-        "Give leases back; no attempt is charged",
-        responses={200: Releases},
-        body=ReleaseBody,
-    ),
-)

@@ -1,4 +1,4 @@
-"""The SQL functions measured straight on PostgreSQL by pgbench: the queue without HTTP and Python.
+"""The SQL functions are measured straight on PostgreSQL by pgbench: the queue without HTTP and Python.
 
     python -m bench.core --list
     python -m bench.core --scenario history --scenario backlog --size 0.01

@@ -1,4 +1,4 @@
-"""`python -m bench.core`: run scenarios and write what they found."""
+"""`python -m bench.core` runs scenarios and writes what they found."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import time
 from pathlib import Path
 
 from bench.core.finding import Finding, Size
-from bench.core.report import RESULTS, target_rows, write_report
+from bench.core.report import target_rows, write_report
 from bench.core.scenarios import SCENARIOS
 from bench.postgres import bench_cluster
 from bench.procfs import machine
-from bench.stats import table
+from bench.reports import RESULTS
 from rvq.embedded import Cluster
+from rvq.tables import markdown_table
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0: every target holds (or --no-targets); 1: one is missed."""
+    """Return 0 when every target holds (or --no-targets), 1 when one is missed."""
     options = _options(argv)
     if options.list:
         for name, scenario in SCENARIOS.items():
@@ -29,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
         about = {**machine(), "postgresql": _version(cluster)}
         findings = {name: _run(name, cluster, size) for name in options.scenario or SCENARIOS}
     report = write_report(findings, size, about, options.results)
-    print(table(("scenario", "figure", "value", "target", ""), target_rows(findings)))
+    print(markdown_table(("scenario", "figure", "value", "target", ""), target_rows(findings)))
     print(f"written to {report}")
     missed = [target for finding in findings.values() for target in finding.targets if target.holds is False]
     return 1 if missed and not options.no_targets else 0

@@ -1,4 +1,4 @@
-"""What a task's life is measured beside: the same rows written plainly, and a bare queue."""
+"""A task's life is measured beside the same rows written plainly, and beside a bare queue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CREATE TABLE plain.events (id bigint PRIMARY KEY, body text NOT NULL);
 
 
 def plain_life(sub_tasks: int) -> str:
-    """The rows of `life` with single-row statements by primary key, in as many transactions (three).
+    """Return a script that writes the rows of `life` by primary key, a statement each, in three transactions.
 
     No counters, no fence, no fan-in, no order of claims: the least that any implementation has to write.
     """
@@ -54,7 +54,7 @@ def plain_life(sub_tasks: int) -> str:
 
 
 def bare_life(sub_tasks: int) -> str:
-    """A task's life in the bare queue, in as many calls and transactions as `scripts.life`."""
+    """Return a task's life in the bare queue, in as many calls and transactions as `scripts.life`."""
     payloads = f"array_fill('{PAYLOAD}'::text, ARRAY[{sub_tasks}])"
     return (
         f"SELECT bare.create_task({payloads}, '{URL}', '{{\"order\": 1}}');\n"

@@ -1,4 +1,4 @@
-"""What a scenario found: figures of its variants, ratios held against targets, plots, words."""
+"""A finding of a scenario has the figures of its variants, ratios held against targets, plots and notes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Target:
-    """A figure and its bound: `most` or `least`; neither: only told."""
+    """A figure and its bound, `most` or `least`; with neither it is only told."""
 
     what: str
     value: float
@@ -40,7 +40,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Finding:
-    """`shown`: the figures for the table. `plots`: SVG by name. `tables`: further Markdown by title."""
+    """What a scenario found.
+
+    `shown`: the figures for the table. `plots`: SVG by name. `tables`: further Markdown by title.
+    """
 
     question: str
     samples: Variants
@@ -52,7 +55,7 @@ class Finding:
 
 
 def compared(samples: Variants, of: str, to: str, most: dict[str, float | None]) -> list[Target]:
-    """A target for each figure's ratio of one variant to another."""
+    """Return a target for each figure's ratio of one variant to another."""
     return [
         Target(f"{figure}: {of} to {to}", ratio(samples, figure, of, to), most=bound)
         for figure, bound in most.items()

@@ -1,4 +1,4 @@
-"""Runs pgbench on a script and reads what it measured: every transaction's latency, from its log.
+"""pgbench runs a script; its log has every transaction's latency.
 
 Statements are prepared, once in each session: the functions are measured, not the parsing of calls.
 """
@@ -44,8 +44,11 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """`latencies`: seconds, ascending. `statements`: mean milliseconds of each, in the script's order."""
+class PgbenchRun:
+    """What pgbench measured.
+
+    `latencies`: seconds, ascending. `statements`: mean milliseconds of each, in the script's order.
+    """
 
     transactions: int
     per_second: float
@@ -54,25 +57,22 @@ class Outcome:
     client_cpu_seconds: float
 
 
-def run_pgbench(cluster: Cluster, database: str, load: Load) -> Outcome:
-    """Run to the end. Raises PgbenchError."""
+def run_pgbench(cluster: Cluster, database: str, load: Load) -> PgbenchRun:
+    """Run the load to its end. Raises PgbenchError."""
     with tempfile.TemporaryDirectory(prefix="rvq-bench-") as name:
         folder = Path(name)
         (folder / "script.sql").write_text(load.script)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         run = subprocess.run(
             _command(cluster, database, load, folder),
-            env={
-                **os.environ,
-                "PGOPTIONS": _settings(load.options),
-            },
+            env={**os.environ, "PGOPTIONS": _settings(load.options)},
             capture_output=True,
             text=True,
         )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if run.returncode or "aborted" in run.stderr:
             raise PgbenchError(run.stderr.strip()[-2000:])
-        return Outcome(
+        return PgbenchRun(
             transactions=int(_found(PROCESSED, run.stdout)),
             per_second=float(_found(RATE, run.stdout)),
             latencies=sorted(_latencies(folder, load.turns)),
@@ -98,7 +98,7 @@ def _settings(options: Mapping[str, str]) -> str:
 
 
 def _latencies(folder: Path, turns: bool) -> Iterator[float]:
-    """Lines: client, number of its transaction (from 1), microseconds, script, time, microseconds."""
+    """Read the log's lines: client, number of its transaction (from 1), microseconds, script, time."""
     for log in folder.glob("log.*"):
         for line in log.read_text().splitlines():
             _, number, microseconds, *_ = line.split()

@@ -1,33 +1,25 @@
-"""Writes findings: Markdown to read, JSON with every run, an SVG for each plot."""
+"""Findings are written as Markdown to read, JSON with every run, and an SVG for each plot."""
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from app.paths import ROOT
+from bench.checks import WORDS
 from bench.core.finding import Finding, Size, Target
 from bench.core.sample import Variants, median
-from bench.stats import table, written
-
-RESULTS = ROOT / "bench" / "results"
-WORDS = {True: "holds", False: "**MISSED**", None: ""}
+from bench.reports import part_of_it, when_and_where, write_files
+from bench.stats import written
+from rvq.tables import markdown_table
 
 
 def write_report(
     findings: Mapping[str, Finding], size: Size, about: Mapping[str, object], folder: Path
 ) -> Path:
-    """core.md, core.json and core-SCENARIO-PLOT.svg in `folder`; returns the Markdown's path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, finding in findings.items():
-        for plot, svg in finding.plots.items():
-            (folder / f"core-{name}-{plot}.svg").write_text(svg)
-    (folder / "core.json").write_text(json.dumps(_document(findings, size, about), indent=1) + "\n")
-    report = folder / "core.md"
-    report.write_text(_markdown(findings, size, about))
-    return report
+    """Write core.md, core.json and core-SCENARIO-PLOT.svg into `folder`; return the Markdown's path."""
+    plots = {f"{name}-{plot}": svg for name, one in findings.items() for plot, svg in one.plots.items()}
+    markdown, document = _markdown(findings, size, about), _document(findings, size, about)
+    return write_files(folder, "core", markdown, document, plots)
 
 
 def target_rows(findings: Mapping[str, Finding]) -> list[tuple[str, str, str, str, str]]:
@@ -39,20 +31,18 @@ def target_rows(findings: Mapping[str, Finding]) -> list[tuple[str, str, str, st
 
 
 def _markdown(findings: Mapping[str, Finding], size: Size, about: Mapping[str, object]) -> str:
-    facts = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in about.items())
-    whole = "" if size.factor == 1 else f" **Size factor {size.factor:g}: not the full measurement.**"
     head = (
-        f"# The queue core, straight on PostgreSQL\n\n{time.strftime('%Y-%m-%d', time.gmtime())}; {facts}."
-        f" Medians of {size.runs} runs, variants alternating.{whole}"
+        f"# The queue core, straight on PostgreSQL\n\n{when_and_where(about)}"
+        f" Medians of {size.runs} runs, variants alternating.{part_of_it(size.factor)}"
         " Written by `make bench-core`; docs/benchmarks.md tells the method.\n\n"
     )
-    targets = table(("scenario", "figure", "value", "target", ""), target_rows(findings))
+    targets = markdown_table(("scenario", "figure", "value", "target", ""), target_rows(findings))
     return head + targets + "".join(_section(name, finding) for name, finding in findings.items())
 
 
 def _section(name: str, finding: Finding) -> str:
     parts = [f"\n## {name}: {finding.question}\n", *(f"\n{note}\n" for note in finding.notes), "\n"]
-    parts.append(table(("", *finding.shown), _rows(finding.samples, finding.shown)))
+    parts.append(markdown_table(("", *finding.shown), _rows(finding.samples, finding.shown)))
     parts += [f"\n![{plot}](core-{name}-{plot}.svg)\n" for plot in finding.plots]
     parts += [f"\n### {title}\n\n{text}" for title, text in finding.tables.items()]
     return "".join(parts)

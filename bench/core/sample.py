@@ -1,4 +1,4 @@
-"""One measured run, and the median of several."""
+"""A sample is one measured run; figures are compared by the medians of several."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Variants = dict[str, list[Sample]]
 
 
 def alternate(runs: int, variants: dict[str, Callable[[], Sample]]) -> Variants:
-    """Each variant in turn, `runs` times round, so that what else the machine does hits all alike."""
+    """Run each variant in turn, `runs` times round, so that what else the machine does hits all alike."""
     measured: Variants = {name: [] for name in variants}
     for _ in range(runs):
         for name, run in variants.items():
@@ -62,5 +62,5 @@ def median(samples: Sequence[Sample], figure: str) -> float:
 
 
 def ratio(samples: Variants, figure: str, of: str, to: str) -> float:
-    """Median of one variant to the median of another."""
+    """Return the median of one variant divided by that of another."""
     return median(samples[of], figure) / median(samples[to], figure)

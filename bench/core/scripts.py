@@ -1,4 +1,4 @@
-"""pgbench scripts put together from the three calls of a sub_task's life."""
+"""Scripts for pgbench are put together from the three calls of a sub_task's life."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ URL, HOST = "https://hooks.partner.example/x", "hooks.partner.example"
 
 
 def create_call(sub_tasks: int, *, webhook: bool, tasks: int = 1) -> str:
-    """The call that creates `tasks` of `sub_tasks` each."""
+    """Return the call that creates `tasks` of `sub_tasks` each."""
 
     def each(value: str, count: int = tasks) -> str:
         return f"array_fill({value}, ARRAY[{count}])"
@@ -35,13 +35,13 @@ def create(sub_tasks: int, *, webhook: bool = True, tasks: int = 1) -> str:
 
 
 def create_many(tasks: int, sub_tasks: int) -> str:
-    """One statement that creates `tasks`; in the select list, so that it is called for every row."""
+    """Return one statement that creates `tasks`, by a call in its select list for every row."""
     call = create_call(sub_tasks, webhook=False)
     return f"SELECT count(c) FROM (SELECT {call} AS c FROM generate_series(1, {tasks}) OFFSET 0) AS created"
 
 
 def claim(limit: int) -> str:
-    """Claim up to `limit`; leaves their ids and lease tokens for `complete`."""
+    """Claim up to `limit`; leave their ids and lease tokens for `complete`."""
     call = f"rvq.claim_sub_tasks('{{worker-1}}', '{{{limit}}}', 60, ARRAY['default'])"
     return f"SELECT {LEASES} FROM {call} \\gset\n"
 
@@ -60,7 +60,7 @@ def complete() -> str:
 
 
 def life(sub_tasks: int) -> str:
-    """A whole task's life in one pgbench transaction: create, claim as many, complete them."""
+    """Return a whole task's life in one pgbench transaction: create, claim as many, complete them."""
     return create(sub_tasks) + claim(sub_tasks) + complete()
 
 
@@ -79,7 +79,7 @@ def deliver(limit: int) -> str:
 
 
 def steady(limit: int) -> str:
-    """Transactions of a client in turn: create a task of `limit`, then claim and complete as many.
+    """Let a client's transactions in turn create a task of `limit`, and claim and complete as many.
 
     The backlog stays as long as it was, and the log tells the two apart: the odd ones create.
     """

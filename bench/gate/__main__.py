@@ -1,4 +1,4 @@
-"""`python -m bench.gate`: the gate on this machine, or the search for the highest rate that passes."""
+"""`python -m bench.gate` runs the gate on this machine, or searches for the highest rate that passes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from app.paths import ROOT
 from bench.gate.page import markdown
 from bench.gate.qualify import Qualification, qualify, search
-
-RESULTS = ROOT / "bench" / "results"
+from bench.reports import RESULTS
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0 on PASS (search: when any rate passes)."""
+    """Return 0 on PASS (search: when any rate passes)."""
     options, for_locust = _options(argv)
     if not options.search:
         found = _one(options.rate, for_locust, options.results)

@@ -1,4 +1,4 @@
-"""Requests with bodies like real ones: text payloads and results of 200 to 2 000 bytes."""
+"""Bodies of requests are like real ones: text payloads and results of 200 to 2 000 bytes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ VARIETY = 257  # bodies made in advance; prime, so that users do not keep step w
 
 
 def documents(sizes: tuple[int, int], seed: int) -> list[bytes]:
-    """JSON objects whose sizes (bytes) are spread evenly between the two; the same for the same seed."""
+    """Return JSON objects whose sizes (bytes) are spread evenly; the same for the same seed."""
     chance = random.Random(seed)
     return [_document(chance, chance.randint(*sizes)) for _ in range(VARIETY)]
 
 
 def create_bodies(sub_tasks: int, sizes: tuple[int, int], webhook_url: str) -> Iterator[bytes]:
-    """Bodies of POST /v1/tasks, without end."""
+    """Yield bodies of POST /v1/tasks, without end."""
     payloads = itertools.cycle(documents(sizes, seed=1))
     made = [_create_body([next(payloads) for _ in range(sub_tasks)], webhook_url, n) for n in range(VARIETY)]
     return itertools.cycle(made)
@@ -46,7 +46,7 @@ def claim_body(worker_id: str, limit: int) -> bytes:
 
 
 def complete_body(worker_id: str, leases: Sequence[tuple[str, str]], results: Iterator[bytes]) -> bytes:
-    """`leases`: (sub_task id, lease token) pairs; each is reported as succeeded with the next result."""
+    """Report each of `leases`, (sub_task id, lease token) pairs, as succeeded with the next result."""
     reports = b",".join(
         b'{"id":"%b","lease_token":"%b","status":"succeeded","result":%b}'
         % (sub_task_id.encode(), token.encode(), next(results))
@@ -65,7 +65,7 @@ def _create_body(payloads: Sequence[bytes], webhook_url: str, number: int) -> by
 
 
 def _document(chance: random.Random, size: int) -> bytes:
-    """An object of exactly `size` bytes."""
+    """Return an object of exactly `size` bytes."""
     empty = msgspec.json.encode({"text": ""})
     text = " ".join(chance.choices(WORDS, k=size // 4)).encode()[: size - len(empty)]
     return empty[:-2] + text.decode(errors="ignore").encode().ljust(size - len(empty), b".") + b'"}'

@@ -1,4 +1,4 @@
-"""The smallest HTTP/1.1 client that the load needs: one kept connection, answers with a length.
+"""The smallest HTTP/1.1 client that the load needs: one kept connection, responses with a length.
 
 A general client costs two to four times the CPU for each request, on the cores that are being measured.
 """
@@ -9,7 +9,7 @@ import socket
 
 
 class HttpError(Exception):
-    """No usable answer: refused, reset, timed out, cut short, or not the HTTP that is spoken here."""
+    """There is no usable response: refused, reset, timed out, cut short, or not HTTP as spoken here."""
 
 
 class Connection:
@@ -25,7 +25,7 @@ class Connection:
         ).encode()
 
     def post(self, path: bytes, body: bytes) -> tuple[int, bytes]:
-        """The answer's status and body."""
+        """Return the status and body of the response."""
         return self._exchange(b"POST %b%b%d\r\n\r\n%b" % (path, self._head, len(body), body))
 
     def get(self, path: bytes) -> tuple[int, bytes]:
@@ -71,13 +71,13 @@ class Connection:
 def _receive(connection: socket.socket) -> bytes:
     received = connection.recv(65536)
     if not received:
-        raise HttpError("the connection was closed before the answer was complete")
+        raise HttpError("the connection was closed before the response was complete")
     return received
 
 
 def _length(head: bytes) -> int:
-    """The value of Content-Length; `head` in lower case."""
+    """Return the value of Content-Length; `head` is in lower case."""
     start = head.find(b"content-length:")
     if start < 0:
-        raise HttpError("an answer without Content-Length")
+        raise HttpError("a response without Content-Length")
     return int(head[start + 15 :].split(b"\r\n", 1)[0])

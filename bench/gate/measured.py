@@ -1,4 +1,4 @@
-"""What a run came to, worked out from the raw values of its window."""
+"""The figures of a run are worked out from the raw values of its window."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.gate.stream import Stream
-from bench.receiver import Report, duplicates
+from bench.receiver import Received, duplicates
 from bench.stats import percentile
 
 Window = tuple[float, float]  # seconds of a clock: from, until
@@ -17,7 +17,7 @@ SHARES = (0.5, 0.9, 0.95, 0.99, 0.999, 1.0)
 
 @dataclass(frozen=True)
 class StreamFigures:
-    """`reached`: answers a second that came inside the window. Milliseconds count from the due time.
+    """`reached`: responses a second that came inside the window. Milliseconds count from the due time.
 
     `service_ms`: from the sending, without the generator's own lateness (`late_ms`).
     """
@@ -81,21 +81,21 @@ def stream_figures(stream: Stream, window: Window) -> StreamFigures:
     )
 
 
-def webhook_figures(report: Report, created: Sequence[str], window: Window) -> WebhookFigures:
-    """`created`: ids of the tasks of the window. `window`: in Unix seconds."""
+def webhook_figures(received: Received, created: Sequence[str], window: Window) -> WebhookFigures:
+    """Work out the figures of the webhooks of the tasks `created` in the window (Unix seconds)."""
     low, high = window
-    inside = [place for place, happened in enumerate(report.happened) if low <= happened < high]
-    timed = [(report.happened[p] - low, (report.arrived[p] - report.happened[p]) * 1e3) for p in inside]
+    inside = [place for place, happened in enumerate(received.happened) if low <= happened < high]
+    timed = [(received.happened[p] - low, (received.arrived[p] - received.happened[p]) * 1e3) for p in inside]
     events: dict[str, set[str]] = {task_id: set() for task_id in created}
-    for task_id, event_id in zip(report.task_ids, report.event_ids, strict=True):
+    for task_id, event_id in zip(received.task_ids, received.event_ids, strict=True):
         if task_id in events:
             events[task_id].add(event_id)
     return WebhookFigures(
         expected=len(created),
-        reached=sum(low <= arrived < high for arrived in report.arrived) / (high - low),
-        verified=len(report.arrived),
-        invalid=report.invalid,
-        duplicates=duplicates(report),
+        reached=sum(low <= arrived < high for arrived in received.arrived) / (high - low),
+        verified=len(received.arrived),
+        invalid=received.invalid,
+        duplicates=duplicates(received),
         lost=sum(not ids for ids in events.values()),
         doubled=sum(len(ids) > 1 for ids in events.values()),
         ms=percentiles([ms for _, ms in timed]),
@@ -109,7 +109,7 @@ def percentiles(values: list[float]) -> dict[str, float]:
 
 
 def course(timed: Sequence[tuple[float, float]]) -> list[Second]:
-    """p50 and p99 of each second, from (second, ms) pairs."""
+    """Return p50 and p99 of each second, from (second, ms) pairs."""
     by_second: dict[int, list[float]] = {}
     for second, ms in timed:
         by_second.setdefault(int(second), []).append(ms)
@@ -120,11 +120,11 @@ def course(timed: Sequence[tuple[float, float]]) -> list[Second]:
 
 
 def _kind(why: str) -> str:
-    """Errors that differ only in a request id are one kind."""
+    """Return the kind of an error: those that differ only in a request id are one kind."""
     return why[:60] if not why[:3].isdigit() else why[:3] + " " + _code(why)
 
 
 def _code(why: str) -> str:
-    """The `code` of a problem document, else the text's beginning."""
+    """Return the `code` of a problem document, else the text's beginning."""
     _, found, rest = why.partition('"code":"')
     return rest.partition('"')[0] if found else why[4:60]

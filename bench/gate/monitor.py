@@ -1,4 +1,4 @@
-"""Looks at the machine every second of a run: CPU by component, WAL, connections, memory, deadlocks."""
+"""A thread looks at the machine every second: CPU by component, WAL, connections, memory, deadlocks."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ class Monitor:
 
 
 def inside(looks: Sequence[Look], window: tuple[float, float]) -> list[Look]:
-    """The looks of a window (Unix seconds); at least two of them, or none."""
+    """Return the looks of a window (Unix seconds); at least two of them, or none."""
     found = [look for look in looks if window[0] - SECONDS / 2 <= look.at <= window[1] + SECONDS / 2]
     return found if len(found) > 1 else []
 
 
 def machine_figures(looks: Sequence[Look], window: tuple[float, float], tasks: int) -> dict[str, object]:
-    """CPU microseconds a task and share of a core by component, WAL, memory, over the window."""
+    """Return CPU microseconds a task and share of a core by component, WAL and memory, over the window."""
     seen = inside(looks, window)
     if not seen:
         return {}

@@ -1,4 +1,4 @@
-"""The gate's options on locust's command line."""
+"""The gate has options of its own on locust's command line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def chosen_profile(options: Namespace) -> Profile:
-    """Raises ProfileError."""
+    """Return the profile that the options ask for. Raises ProfileError."""
     names = ("rate", "warmup", "duration", "sub_tasks", "claim_limit", "in_flight", "drain")
     load = {name: getattr(options, name) for name in names}
     return read_profile(options.gate_profile, load, parse_budgets(options.budget))

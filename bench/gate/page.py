@@ -1,4 +1,4 @@
-"""The report of a gate run: Markdown for reading in a terminal or a repository, HTML with plots."""
+"""The report of a gate run is Markdown, for a terminal or a repository, and HTML with plots."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from html import escape
 from typing import Any
 
 from bench.gate.monitor import Look, inside
-from bench.stats import table, written
+from bench.stats import written
 from bench.svg import Point, bar_chart, line_chart
+from rvq.tables import markdown_table
 
 SYSTEM = ("API", "PostgreSQL", "dispatcher")
 STYLE = (
@@ -24,13 +25,13 @@ Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 def markdown(document: Document) -> str:
     parts = [f"# Gate: {headline(document)}\n"]
-    parts += [f"\n{table(*rows)}" for rows in tables(document)]
+    parts += [f"\n{markdown_table(*rows)}" for rows in tables(document)]
     return "".join(parts)
 
 
 def html(document: Document, looks: Sequence[Look]) -> str:
-    verdict = "ok" if document["passed"] else "fail"
-    parts = [f'<h1 class="{verdict}">{escape(headline(document))}</h1>']
+    result = "ok" if document["passed"] else "fail"
+    parts = [f'<h1 class="{result}">{escape(headline(document))}</h1>']
     parts += [_html_table(*rows) for rows in tables(document)]
     parts += plots(document, looks) if "measured" in document else []
     return (
@@ -42,9 +43,9 @@ def html(document: Document, looks: Sequence[Look]) -> str:
 
 def headline(document: Document) -> str:
     failed = [check["name"] for check in document["checks"] if not check["holds"]]
-    verdict = "PASS" if document["passed"] else f"FAIL ({', '.join(failed)})"
+    result = "PASS" if document["passed"] else f"FAIL ({', '.join(failed)})"
     load = document.get("profile", {}).get("load")
-    return f"{verdict} at {written(load['rate'])} a second" if load else verdict
+    return f"{result} at {written(load['rate'])} a second" if load else result
 
 
 def tables(document: Document) -> list[Table]:

@@ -1,4 +1,4 @@
-"""What load is put on and which budgets hold: a profile file, with overrides from the command line."""
+"""A profile file, with overrides from the command line, says which load is put on and which budgets hold."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ T = TypeVar("T", Load, Budgets)
 def read_profile(
     file: Path = DEFAULT, load: Mapping[str, Any] | None = None, budgets: Mapping[str, Any] | None = None
 ) -> Profile:
-    """The file's profile with these values replaced (None leaves one as it is). Raises ProfileError."""
+    """Read the file's profile and replace these values (None leaves one as it is). Raises ProfileError."""
     try:
         document = tomllib.loads(file.read_text())
         low, high = document["load"]["payload_bytes"]
@@ -71,7 +71,7 @@ def read_profile(
 
 
 def parse_budgets(texts: list[str]) -> dict[str, float]:
-    """`name=value` texts. Raises ProfileError."""
+    """Parse `name=value` texts. Raises ProfileError."""
     known = {field.name for field in fields(Budgets)}
     parsed = {}
     for text in texts:

@@ -1,11 +1,10 @@
-"""One qualification: a fresh RVQ, the load, the report. And the search for the highest rate that passes."""
+"""One qualification is a fresh RVQ, the load and the report; a search finds the highest rate that passes."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,11 @@ from typing import Any
 from app.paths import ROOT
 from bench.gate.monitor import Look, Monitor, machine_figures
 from bench.gate.page import html, markdown
-from bench.gate.stack import DATABASE, Stack, whole_stack
+from bench.gate.stack import GateStack, whole_stack
 from bench.procfs import machine
+from bench.reports import write_files
 from rvq.local.processes import Process
+from rvq.local.stack import DATABASE, python
 
 LOCUSTFILE = ROOT / "bench" / "locustfile.py"
 # Longer than any run that ends by itself.
@@ -42,18 +43,17 @@ def qualify(options: Sequence[str], results: Path, name: str) -> Qualification:
     results.mkdir(parents=True, exist_ok=True)
     with whole_stack() as stack:
         found = run_generator(stack, options, results / f"{name}.json")
-        for log in [] if found.passed else stack.logs.glob("*.log"):
+        for log in [] if found.passed else stack.rvq.folder.glob("*.log"):
             shutil.copy(log, results / f"{name}-{log.name}")
-    (results / f"{name}.json").write_text(json.dumps(found.document, indent=1) + "\n")
-    (results / f"{name}.md").write_text(markdown(found.document))
+    write_files(results, name, markdown(found.document), found.document)
     (results / f"{name}.html").write_text(html(found.document, found.looks))
     return found
 
 
-def run_generator(stack: Stack, options: Sequence[str], result: Path) -> Qualification:
-    """Locust against the stack, its output beside the result, with the machine watched meanwhile."""
+def run_generator(stack: GateStack, options: Sequence[str], result: Path) -> Qualification:
+    """Run locust against the stack, its output beside the result, and watch the machine meanwhile."""
     result.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), "--assert-slo", "--result", str(result)]
+    command = python("locust", "-f", str(LOCUSTFILE), "--assert-slo", "--result", str(result))
     about = machine()
     generator = Process(
         "the generator", [*command, *options], {**os.environ, **stack.environ}, log=result.with_suffix(".log")
@@ -70,7 +70,7 @@ def run_generator(stack: Stack, options: Sequence[str], result: Path) -> Qualifi
 
 
 def _document(result: Path, about: dict[str, object], looks: Sequence[Look]) -> dict[str, Any]:
-    """What the generator wrote, with the machine's part added."""
+    """Return what the generator wrote, with the machine's part added."""
     if not result.exists():
         return {
             "passed": False,
@@ -85,7 +85,7 @@ def _document(result: Path, about: dict[str, object], looks: Sequence[Look]) -> 
 
 
 def search(passes: Callable[[float], bool], low: float, high: float, step: float) -> float:
-    """The highest rate between the two that passes, to `step`; 0 when `low` does not.
+    """Return the highest rate between the two that passes, to `step`; 0 when `low` does not.
 
     `high` is taken as failing unless it is tried and passes.
     """

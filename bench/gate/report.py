@@ -1,4 +1,4 @@
-"""Tells what a run came to: a table like the brief's, the checks, and JSON for whoever started it."""
+"""A run's results are told as a table of streams, the checks, and JSON for whoever started it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from bench.checks import Check, failed
+from bench.gate.checks import check_run
 from bench.gate.measured import Measured
 from bench.gate.run import Run
-from bench.gate.verdict import Check, judge
-from bench.stats import table, written
+from bench.stats import written
+from rvq.tables import markdown_table
 
 
 def finish(run: Run, exceptions: Sequence[str], options: Namespace) -> bool:
-    """Judge the run, print and write what it came to; whether locust may exit with 0."""
+    """Check the run, print and write what it came to; return whether locust may exit with 0."""
     measured = run.result(exceptions)
-    checks = judge(measured, run.profile)
+    checks = check_run(measured, run.profile)
     document = {
         "passed": all(check.holds for check in checks),
         "checks": [asdict(check) for check in checks],
@@ -29,15 +31,15 @@ def finish(run: Run, exceptions: Sequence[str], options: Namespace) -> bool:
     }
     for story in run.stories_of_lost() if measured.webhook.lost else []:
         print(story, file=sys.stderr, flush=True)
-    print(f"\n{stream_table(measured)}\n{check_lines(checks)}\n{verdict_line(checks)}", flush=True)
+    print(f"\n{stream_table(measured)}\n{check_lines(checks)}\n{result_line(checks)}", flush=True)
     _write(document, options.result)
     return bool(document["passed"]) or not options.assert_slo
 
 
 def write_failure(name: str, error: BaseException, options: Namespace) -> None:
-    """A run that came to nothing has failed, by this name."""
+    """Print and write that a run came to nothing: it has failed the check of this name."""
     check = Check(name, False, f"{type(error).__name__}: {error}")
-    print(f"\n{check_lines([check])}\n{verdict_line([check])}", file=sys.stderr, flush=True)
+    print(f"\n{check_lines([check])}\n{result_line([check])}", file=sys.stderr, flush=True)
     _write({"passed": False, "checks": [asdict(check)]}, getattr(options, "result", None))
 
 
@@ -49,16 +51,16 @@ def stream_table(measured: Measured) -> str:
     webhook = measured.webhook
     invalid = f"{sum(webhook.invalid.values())} invalid"
     rows.append(("webhook", f"{webhook.reached:.1f} rps", invalid, "-", *_ms(webhook.ms, " lag")))
-    return table(("stream", "reached", "errors", "shed", "p50", "p99", "p99.9", "most"), rows)
+    return markdown_table(("stream", "reached", "errors", "shed", "p50", "p99", "p99.9", "most"), rows)
 
 
 def check_lines(checks: Sequence[Check]) -> str:
-    return "\n".join(f"{'ok  ' if check.holds else 'FAIL'} {check.name}: {check.found}" for check in checks)
+    return "\n".join(f"{check.mark:4} {check.name}: {check.found}" for check in checks)
 
 
-def verdict_line(checks: Sequence[Check]) -> str:
-    failed = [check.name for check in checks if not check.holds]
-    return f"FAIL: {', '.join(failed)}" if failed else "PASS"
+def result_line(checks: Sequence[Check]) -> str:
+    names = failed(checks)
+    return f"FAIL: {', '.join(names)}" if names else "PASS"
 
 
 def _ms(ms: Mapping[str, float], what: str = "") -> tuple[str, ...]:

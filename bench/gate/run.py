@@ -1,4 +1,4 @@
-"""One run of the load, inside locust: warm-up, window, drain, verdict."""
+"""One run of the load, inside locust: warm-up, window, drain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.gate.measured import Measured, stream_figures, webhook_figures
 from bench.gate.profile import Profile
 from bench.gate.stream import Stream
 from bench.gate.target import Target
-from bench.gate.users import KINDS, StreamUser, Work, wait_until
+from bench.gate.users import KINDS, StreamUser, Work, sleep_until
 
 POLL_SECONDS = 0.1
 # Until the users are there.
@@ -43,7 +43,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """How long it takes at most."""
+        """Return how long it takes at most."""
         load = self.profile.load
         return HEAD_START_SECONDS + load.warmup + load.duration + load.drain
 
@@ -54,9 +54,9 @@ class Run:
 
     def measure(self) -> None:
         """Wait through warm-up and window, then until all that was created has come back, or time is up."""
-        wait_until(self.window[0], self._sleep)
+        sleep_until(self.window[0], self._sleep)
         self.target.reset_receiver(self.wall_window[0])
-        wait_until(self.window[1], self._sleep)
+        sleep_until(self.window[1], self._sleep)
         give_up = self.window[1] + self.profile.load.drain
         while time.perf_counter() < give_up and not self._enough_came_back():
             self._sleep(POLL_SECONDS)
@@ -69,12 +69,12 @@ class Run:
     def result(self, exceptions: Sequence[str]) -> Measured:
         return Measured(
             {name: stream_figures(stream, self.window) for name, stream in self.streams.items()},
-            webhook_figures(self.target.report(), self._created_in_window(), self.wall_window),
+            webhook_figures(self.target.received(), self._created_in_window(), self.wall_window),
             exceptions,
         )
 
     def stories_of_lost(self, most: int = 3) -> list[str]:
-        """What the API says of tasks of the window whose webhook did not come. Raises TargetError."""
+        """Return what the API says of tasks of the window whose webhook did not come. Raises TargetError."""
         lost, parts = self._not_come_back()[:most], ("", "/sub_tasks", "/deliveries")
         paths = [f"/v1/tasks/{task_id}{part}" for task_id in lost for part in parts]
         return [f"lost: {path}: {self.target.read_as_partner(path)[:1500]}" for path in paths]
@@ -84,9 +84,9 @@ class Run:
         return [task_id for task_id, due in self.work.created.items() if low <= due < high]
 
     def _enough_came_back(self) -> bool:
-        """Cheap to ask, but what an earlier run left behind may come too."""
+        """Ask what is cheap to ask, though what an earlier run left behind may come too."""
         return self.target.webhooks_in_all() - self._webhooks_before >= len(self.work.created)
 
     def _not_come_back(self) -> list[str]:
-        came = set(self.target.report().task_ids)
+        came = set(self.target.received().task_ids)
         return [task_id for task_id in self._created_in_window() if task_id not in came]

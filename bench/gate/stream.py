@@ -1,4 +1,4 @@
-"""A stream of ticks on a schedule, whatever the server does: due times, answers, what was shed."""
+"""A stream of ticks goes by a schedule, whatever the server does, and keeps how each tick ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Clock = Callable[[], float]
 
 
 @dataclass
-class Answers:
+class Answered:
     """One entry for each answered tick: when it was due, sent and answered, in seconds of the clock."""
 
     due: array[float] = field(default_factory=lambda: array("d"))
@@ -48,7 +48,7 @@ class Stream:
         self.rate = rate
         self.start = start
         self.end = end
-        self.ok = Answers()
+        self.ok = Answered()
         self.errors: list[tuple[float, str]] = []
         self.shed: list[float] = []
         self.idle: list[float] = []
@@ -61,7 +61,7 @@ class Stream:
         self._running = 0
 
     def take(self) -> float | None:
-        """The due time of the next tick, now or later; None when the stream has ended."""
+        """Return the due time of the next tick, now or later; None when the stream has ended."""
         now = min(self._clock(), self.end)
         due_by_now = int((now - self.start) * self.rate) + 1 if now >= self.start else 0
         too_many = due_by_now - self._next + self._running - self._in_flight_limit
@@ -73,14 +73,14 @@ class Stream:
         return due
 
     def sheds(self, due: float) -> bool:
-        """Whether a tick that is due now must be shed, as too many are in flight; it is then."""
+        """Shed a tick that is due now if too many are in flight; return whether it was."""
         full = self._running >= self._in_flight_limit
         if full:
             self.shed.append(due)
         return full
 
     def begin(self, due: float, waited: bool) -> float:
-        """A user is about to send; the time."""
+        """Note that a user is about to send; return the time."""
         sent = self._clock()
         self._running += 1
         if waited:
@@ -103,13 +103,13 @@ class Stream:
         self.idle.append(due)
 
     def close(self) -> None:
-        """Ticks that were due and that nobody ever took are shed too."""
+        """Shed the ticks that were due and that nobody ever took."""
         while (due := self._due(self._next)) < min(self.end, self._clock()):
             self.shed.append(due)
             self._next += 1
 
     def stop(self) -> None:
-        """No tick that is due after this moment."""
+        """End the stream: no tick is due after this moment."""
         self.end = min(self.end, self._clock())
 
     def _skip(self, count: int, due_by_now: int) -> None:

@@ -1,4 +1,4 @@
-"""Where the gate sends, and what it needs to be let in: from the environment."""
+"""The environment says where the gate sends, and has the keys that it needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from bench.receiver import Report
+from bench.receiver import Received
 
 NAMES = ("GATE_API_URL", "GATE_PARTNER_TOKEN", "GATE_WORKER_TOKEN", "GATE_WEBHOOK_URL")
 
@@ -33,14 +33,14 @@ class Target:
         return _address(self.api_url)
 
     def check(self) -> None:
-        """Both ends answer. Raises TargetError."""
+        """Ask both ends whether they are there. Raises TargetError."""
         for name, address, path in (
             ("the API", self.api, "/readyz"),
             ("the receiver", _address(self.receiver_url), "/control/count"),
         ):
             status, _ = _call(name, address, "GET", path)
             if status != 200:
-                raise TargetError(f"{name} at {address[0]}:{address[1]} answers {path} with {status}")
+                raise TargetError(f"{name} at {address[0]}:{address[1]} responds to {path} with {status}")
 
     def reset_receiver(self, since: float) -> None:
         self._control("POST", f"/control/reset?since={since!r}")
@@ -48,11 +48,11 @@ class Target:
     def webhooks_in_all(self) -> int:
         return int(self._control("GET", "/control/count"))
 
-    def report(self) -> Report:
-        return msgspec.json.decode(self._control("GET", "/control/report"), type=Report)
+    def received(self) -> Received:
+        return msgspec.json.decode(self._control("GET", "/control/report"), type=Received)
 
     def read_as_partner(self, path: str) -> str:
-        """What the API answers, whatever it is. Raises TargetError."""
+        """Return the API's response, whatever it is. Raises TargetError."""
         status, body = _call(
             "the API", self.api, "GET", path, {"Authorization": f"Bearer {self.partner_token}"}
         )
@@ -61,12 +61,15 @@ class Target:
     def _control(self, method: str, path: str) -> bytes:
         status, body = _call("the receiver", _address(self.receiver_url), method, path)
         if status != 200:
-            raise TargetError(f"the receiver answers {path} with {status}")
+            raise TargetError(f"the receiver responds to {path} with {status}")
         return body
 
 
 def read_target(environ: Mapping[str, str]) -> Target:
-    """GATE_RECEIVER_URL: where the receiver is, when webhooks reach it by another way. Raises TargetError."""
+    """Read the GATE_ names. Raises TargetError.
+
+    GATE_RECEIVER_URL says where the receiver is when webhooks reach it by another way.
+    """
     missing = [name for name in NAMES if not environ.get(name)]
     if missing:
         raise TargetError(f"not set: {', '.join(missing)}")
@@ -91,8 +94,8 @@ def _call(
     connection = http.client.HTTPConnection(*address, timeout=10)
     try:
         connection.request(method, path, headers=headers or {})
-        answer = connection.getresponse()
-        return answer.status, answer.read()
+        response = connection.getresponse()
+        return response.status, response.read()
     except (OSError, http.client.HTTPException) as error:
         raise TargetError(f"{name} at {address[0]}:{address[1]} can't be reached: {error}") from error
     finally:

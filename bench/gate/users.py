@@ -1,4 +1,4 @@
-"""What one user of each stream does at a tick. A user is a greenlet with a connection of its own."""
+"""A user of a stream is a greenlet with a connection of its own, which sends a request at each tick."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Claim(msgspec.Struct):
     sub_tasks: list[Claimed]
 
 
-class Outcome(msgspec.Struct):
+class Reported(msgspec.Struct):
     outcome: str
 
 
 class Completed(msgspec.Struct):
-    results: list[Outcome]
+    results: list[Reported]
 
 
 CREATED = msgspec.json.Decoder(Created)
@@ -60,7 +60,7 @@ class Work:
 
 
 class Refused(Exception):
-    """The answer is not what a partner or worker needs; the text begins with the status."""
+    """The response is not what a partner or worker needs; the text begins with the status."""
 
 
 class StreamUser:
@@ -85,7 +85,7 @@ class StreamUser:
         self._connection.close()
 
     def tick(self, due: float) -> None:
-        waited = wait_until(due, self._sleep)
+        waited = sleep_until(due, self._sleep)
         if self._stream.sheds(due):
             return
         request = self.request()
@@ -95,7 +95,7 @@ class StreamUser:
         sent = self._stream.begin(due, waited=waited)
         try:
             status, body = self._connection.post(*request)
-            # The clock stops here: what the answer means is the generator's own work.
+            # The clock stops here: what the response means is the generator's own work.
             answered = time.perf_counter()
             self.accept(due, status, body)
         except (HttpError, Refused, msgspec.DecodeError) as error:
@@ -105,15 +105,15 @@ class StreamUser:
             self._stream.succeeded(due, sent, answered)
 
     def request(self) -> tuple[bytes, bytes] | None:
-        """Path and body; None when there is nothing to send at this tick."""
+        """Return path and body; None when there is nothing to send at this tick."""
         raise NotImplementedError
 
     def accept(self, due: float, status: int, body: bytes) -> None:
-        """Take what the answer holds. Raises Refused."""
+        """Take what the response holds. Raises Refused."""
         raise NotImplementedError
 
     def keep(self) -> None:
-        """The request failed: what it carried is sent again: the server did not lose it."""
+        """Keep what a failed request carried, to be sent again: the server did not lose it."""
 
 
 class CreateUser(StreamUser):
@@ -144,7 +144,7 @@ class CompleteUser(StreamUser):
     stream_name = "complete"
 
     def request(self) -> tuple[bytes, bytes] | None:
-        """What one claim got: this stream is bounded by the claims that got something."""
+        """Return what one claim got: this stream is bounded by the claims that got something."""
         if not self._work.claimed:
             return None
         self._leases = self._work.claimed.popleft()
@@ -169,8 +169,8 @@ KINDS: dict[str, type[StreamUser]] = {
 }
 
 
-def wait_until(moment: float, sleep: Sleep) -> bool:
-    """Sleep until time.perf_counter() is there; whether there was anything to wait for.
+def sleep_until(moment: float, sleep: Sleep) -> bool:
+    """Sleep until time.perf_counter() is there; return whether there was anything to wait for.
 
     gevent's timers start from the loop's own idea of now, which is old when the loop is busy: they end early.
     """

@@ -1,6 +1,6 @@
 """What hostile, broken and odd receivers do, each with the outcomes that a sound sender reports.
 
-`cut` is why the answer that was kept is not whole. Drips are far slower than any deadline of the tests.
+`cut` is why the response that was kept is not whole. Drips are far slower than any deadline of the tests.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from bench.hostile.certificates import Kind
 from bench.hostile.peer import Peer
 
 Serve = Callable[[Peer], None]
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,54 @@ class Behaviour:
     host: str = "hooks.test"
 
 
-BEHAVIOURS: dict[str, Behaviour] = {}
+def drips(start: bytes, then: bytes) -> Serve:
+    """Return a behaviour that sends `start`, and then `then` without end, one byte at a time."""
+
+    def serve(peer: Peer) -> None:
+        peer.request()
+        peer.send(start)
+        peer.drip_forever(then)
+
+    return serve
+
+
+def floods(start: bytes, then: bytes) -> Serve:
+    """Return a behaviour that sends `start`, and then `then` without end, as fast as it goes."""
+
+    def serve(peer: Peer) -> None:
+        peer.request()
+        peer.send(start)
+        peer.flood(then)
+
+    return serve
+
+
+BEHAVIOURS: dict[str, Behaviour] = {
+    "drip-status-line": Behaviour(drips(b"", b"HTTP/1.1 200 " + b"O" * 100_000), ("unknown",)),
+    "drip-headers": Behaviour(drips(OK, b"X: y\r\n"), ("unknown",)),
+    "drip-body": Behaviour(drips(OK + b"Content-Length: 100000\r\n\r\n", b"x"), ("delivered",), "deadline"),
+    "drip-body-of-a-failure": Behaviour(
+        drips(b"HTTP/1.1 500 Oops\r\n\r\n", b"x"), ("http_error",), "deadline"
+    ),
+    "drip-chunks": Behaviour(drips(CHUNKED, b"1\r\nx\r\n"), ("delivered",), "deadline"),
+    "drip-trailers": Behaviour(drips(CHUNKED + b"0\r\n", b"X: y\r\n"), ("delivered",), "deadline"),
+    "drip-continues": Behaviour(drips(b"", CONTINUE), ("unknown",)),
+    "flood-of-continues": Behaviour(floods(b"", CONTINUE), ("protocol_error",)),
+    "endless-status-line": Behaviour(floods(b"HTTP/1.1 200 ", b"O" * 4096), ("protocol_error",)),
+    "endless-headers": Behaviour(floods(OK, b"X-Filler: " + b"y" * 1000 + b"\r\n"), ("protocol_error",)),
+    "endless-body": Behaviour(floods(OK + b"\r\n", b"z" * 65536), ("delivered",), "size"),
+    "endless-chunks": Behaviour(floods(CHUNKED, b"5\r\nhello\r\n"), ("delivered",), "size"),
+    "endless-chunk-extension": Behaviour(floods(CHUNKED + b"5;x=", b"y" * 4096), ("delivered",), "size"),
+    "redirect-with-an-endless-body": Behaviour(
+        floods(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n", b"z" * 65536),
+        ("http_error",),
+        "size",
+    ),
+}
 
 
 def behaviour(name: str, *outcomes: str, cut: str | None = None) -> Callable[[Serve], Serve]:
-    """Registers a function, which is called for each connection."""
+    """Register a function, which is called for each connection."""
 
     def register(serve: Serve) -> Serve:
         BEHAVIOURS[name] = Behaviour(serve, outcomes, cut)
@@ -46,13 +93,13 @@ def behaviour(name: str, *outcomes: str, cut: str | None = None) -> Callable[[Se
 
 
 @behaviour("good", "delivered")
-def _good(peer: Peer) -> None:
+def good(peer: Peer) -> None:
     while peer.request():
         peer.answer()
 
 
 @behaviour("silent", "unknown")
-def _silent(peer: Peer) -> None:
+def silent(peer: Peer) -> None:
     peer.hold()
 
 
@@ -77,101 +124,6 @@ def _half_close(peer: Peer) -> None:
     peer.request()
     peer.sock.shutdown(socket.SHUT_WR)
     peer.hold()
-
-
-@behaviour("drip-status-line", "unknown")
-def _drip_status_line(peer: Peer) -> None:
-    peer.request()
-    peer.drip(b"HTTP/1.1 200 " + b"O" * 100_000)
-
-
-@behaviour("drip-headers", "unknown")
-def _drip_headers(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 200 OK\r\n")
-    peer.drip_forever(b"X: y\r\n")
-
-
-@behaviour("drip-body", "delivered", cut="deadline")
-def _drip_body(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-    peer.drip_forever(b"x")
-
-
-@behaviour("drip-body-of-a-failure", "http_error", cut="deadline")
-def _drip_body_of_a_failure(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 500 Oops\r\n\r\n")
-    peer.drip_forever(b"x")
-
-
-@behaviour("drip-chunks", "delivered", cut="deadline")
-def _drip_chunks(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-    peer.drip_forever(b"1\r\nx\r\n")
-
-
-@behaviour("drip-trailers", "delivered", cut="deadline")
-def _drip_trailers(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
-    peer.drip_forever(b"X: y\r\n")
-
-
-@behaviour("drip-continues", "unknown")
-def _drip_continues(peer: Peer) -> None:
-    peer.request()
-    peer.drip_forever(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-
-@behaviour("flood-of-continues", "protocol_error")
-def _flood_of_continues(peer: Peer) -> None:
-    peer.request()
-    peer.flood(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-
-@behaviour("endless-status-line", "protocol_error")
-def _endless_status_line(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 200 ")
-    peer.flood(b"O" * 4096)
-
-
-@behaviour("endless-headers", "protocol_error")
-def _endless_headers(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 200 OK\r\n")
-    peer.flood(b"X-Filler: " + b"y" * 1000 + b"\r\n")
-
-
-@behaviour("endless-body", "delivered", cut="size")
-def _endless_body(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 200 OK\r\n\r\n")
-    peer.flood(b"z" * 65536)
-
-
-@behaviour("endless-chunks", "delivered", cut="size")
-def _endless_chunks(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-    peer.flood(b"5\r\nhello\r\n")
-
-
-@behaviour("endless-chunk-extension", "delivered", cut="size")
-def _endless_chunk_extension(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=")
-    peer.flood(b"y" * 4096)
-
-
-@behaviour("redirect-with-an-endless-body", "http_error", cut="size")
-def _redirect_with_an_endless_body(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n")
-    peer.flood(b"z" * 65536)
 
 
 @behaviour("gzip-bomb", "delivered", cut="size")

@@ -37,7 +37,7 @@ class Authority:
         self.ca_file.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def server_context(self, kind: Kind) -> ssl.SSLContext:
-        """A server's TLS settings with a certificate of this kind."""
+        """Return a server's TLS settings with a certificate of this kind."""
         path = self._folder / f"{kind}.pem"
         if not path.exists():
             path.write_bytes(self._issue(kind))
@@ -80,7 +80,7 @@ def _make_authority(name: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certifi
 def _builder(
     subject: str, issuer: x509.Name, key: ec.EllipticCurvePublicKey, start: int, end: int
 ) -> x509.CertificateBuilder:
-    """Valid from `start` to `end`, in days from now."""
+    """Return a builder of a certificate that is valid from `start` to `end`, in days from now."""
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -99,7 +99,5 @@ def _name(text: str) -> x509.Name:
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

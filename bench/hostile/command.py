@@ -1,4 +1,4 @@
-"""`rvq hostile`: the real dispatcher among receivers that do everything a receiver should not."""
+"""The command line of the suite: the real dispatcher among receivers that do what a receiver should not."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.checks import Check, failed
 from bench.hostile import ALL, BY_NAME, Behaviour
-from bench.hostile.findings import Finding, Row, judge_memory
+from bench.hostile.checks import FirstAttempt, check_memory
 from bench.hostile.healthy import HealthyHost
 from bench.hostile.memory import MemoryPeak
 from bench.hostile.receivers import listening
-from bench.hostile.scenes import HEALTHY, Play, black_hole_and_drips, crowd, every_behaviour
-from bench.hostile.stage import stage
+from bench.hostile.runs import HEALTHY, Suite, black_hole_and_drips, crowd, every_behaviour
+from bench.hostile.stack import hostile_stack
 from rvq.errors import CommandError
+from rvq.local.processes import Process
+from rvq.tables import table
 
 STOP_SLACK = 10.0
 
@@ -25,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deadline", type=float, default=15.0, help="seconds for an attempt (15)")
     parser.add_argument("--rate", type=float, default=20.0, help="tasks a second, healthy host (20)")
     parser.add_argument(
-        "--seconds", type=float, default=60.0, help="of the scene with the black hole; 0: without (60)"
+        "--seconds", type=float, default=60.0, help="of the run with the black hole; 0: without (60)"
     )
     parser.add_argument("--list", action="store_true", help="tell the behaviours and stop")
 
@@ -39,9 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     print(
         f"{len(behaviours)} behaviours, {arguments.deadline:g} s for an attempt; logs in {logs}", flush=True
     )
-    rows, findings = _play(behaviours, arguments, logs)
-    _print(rows, findings)
-    faults = sum(bool(row.faults) for row in rows) + sum(not finding.holds for finding in findings)
+    attempts, checks = _run(behaviours, arguments, logs)
+    _print(attempts, checks)
+    faults = sum(bool(attempt.faults) for attempt in attempts) + len(failed(checks))
     if faults:
         raise CommandError(f"FAIL: {faults} of the bounds above do not hold; logs in {logs}")
     print("PASS")
@@ -56,41 +59,38 @@ def _chosen(only: list[str]) -> dict[str, Behaviour]:
     return {name: known[name] for name in only} or known
 
 
-def _play(
+def _run(
     behaviours: Mapping[str, Behaviour], arguments: argparse.Namespace, folder: Path
-) -> tuple[list[Row], list[Finding]]:
+) -> tuple[list[FirstAttempt], list[Check]]:
     host = HealthyHost()
     others = {HEALTHY: Behaviour(host.serve, ("delivered",)), **(crowd() if arguments.seconds else {})}
     with listening({**behaviours, **others}, folder) as listeners:
-        with stage(listeners, arguments.deadline, folder) as running:
-            play = Play(running, listeners, host, arguments.rate)
-            play.warm_up()
-            memory = MemoryPeak(running.dispatcher.pid)
-            rows, finding = every_behaviour(play, behaviours, arguments.deadline)
-            findings = [finding]
+        with hostile_stack(listeners, arguments.deadline, folder) as rvq:
+            suite = Suite(rvq, listeners, host, arguments.rate)
+            suite.warm_up()
+            memory = MemoryPeak(rvq.dispatcher.pid)
+            attempts, check = every_behaviour(suite, behaviours, arguments.deadline)
+            checks = [check]
             if arguments.seconds:
-                findings.append(black_hole_and_drips(play, arguments.seconds))
-            findings.append(judge_memory(memory.grown()))
-            began = time.monotonic()
-            status = running.dispatcher.stop(arguments.deadline + STOP_SLACK)
-            findings.append(_judge_stop(status, time.monotonic() - began, arguments.deadline))
+                checks.append(black_hole_and_drips(suite, arguments.seconds))
+            checks.append(check_memory(memory.grown()))
+            checks.append(_check_stop(rvq.dispatcher, arguments.deadline + STOP_SLACK))
         trapped = listeners.trapped()
-        findings.append(Finding("inward addresses", f"{trapped} connections", "0", trapped == 0))
-    return rows, findings
+        checks.append(Check("inward addresses", trapped == 0, f"{trapped} connections (bound: 0)"))
+    return attempts, checks
 
 
-def _judge_stop(status: int, seconds: float, deadline: float) -> Finding:
-    """While receivers still drip: the attempts that run end, and are recorded."""
-    bound = deadline + STOP_SLACK
-    return Finding("stop", f"status {status} after {seconds:.1f} s", f"0, {bound:g} s", status == 0)
+def _check_stop(dispatcher: Process, bound: float) -> Check:
+    """Stop it while receivers still drip: the attempts that run end, and are recorded."""
+    began = time.monotonic()
+    status = dispatcher.stop(bound)
+    found = f"status {status} after {time.monotonic() - began:.1f} s (bound: 0, {bound:g} s)"
+    return Check("stop", status == 0, found)
 
 
-def _print(rows: list[Row], findings: list[Finding]) -> None:
-    width = max(len(row.name) for row in rows)
-    for row in rows:
-        verdict = "; ".join(row.faults) or "ok"
-        print(f"{row.name:{width}}  {row.outcome:14} {row.seconds:8.3f} s  {verdict}")
-    longest = max(row.seconds for row in rows)
-    print(f"\nlongest attempt {longest:.3f} s")
-    for finding in findings:
-        print(f"{finding.name}: {finding.seen} (bound: {finding.bound})  {'ok' if finding.holds else 'FAIL'}")
+def _print(attempts: list[FirstAttempt], checks: list[Check]) -> None:
+    rows = [(one.name, one.outcome, f"{one.seconds:.3f}", "; ".join(one.faults) or "ok") for one in attempts]
+    print(table(("behaviour", "outcome", "seconds", ""), rows))
+    print(f"\nlongest attempt {max(one.seconds for one in attempts):.3f} s")
+    for check in checks:
+        print(f"{check.name}: {check.found}  {check.mark}")

@@ -1,8 +1,8 @@
-"""`python -m bench.hostile.dispatcher`: the dispatcher as it is, among the hostile receivers of this machine.
+"""`python -m bench.hostile.dispatcher` is the dispatcher with the authority of the hostile suite.
 
-The same process as `python -m dispatcher`, but that it trusts the suite's authority, knows the suite's names,
-and may be given a shorter deadline. These are arguments of this program, so that nothing in the environment
-of the real one can loosen it.
+It is the same process as `python -m dispatcher`, but it trusts the suite's authority, knows the suite's
+names, and may be given a shorter deadline. These are arguments of this program, so that nothing in the
+environment of the real one can loosen it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dispatcher.http.sender import make_sender
 
 
 def limits(deadline: float) -> Limits:
-    """The real ones, the parts shortened with the whole: `deadline` is for the whole attempt, in seconds."""
+    """Return the real limits shortened together: `deadline` is for the whole attempt, in seconds."""
     real = Limits()
     share = deadline / real.total
     return Limits(total=deadline, resolve=real.resolve * share, connect=real.connect * share)

@@ -5,47 +5,36 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime
 
-from bench.hostile.client import Client
 from bench.hostile.peer import Peer
+from bench.hostile.tasks import Tasks
 
 QUEUE = "healthy"
 
 
-@dataclass
-class Lags:
-    """Seconds from an event's timestamp to its arrival, in the order of arrival."""
-
-    seconds: list[float] = field(default_factory=list)
-
-    def percentile(self, share: float) -> float:
-        """Of what has arrived; infinite where nothing has."""
-        ranked = sorted(self.seconds)
-        return ranked[min(len(ranked) - 1, int(len(ranked) * share))] if ranked else float("inf")
-
-
 class HealthyHost:
-    """`serve` is its behaviour. Both clocks that a lag is made of are this machine's."""
+    """`serve` is its behaviour; `lags` are the seconds from each event's timestamp to its arrival.
+
+    Both clocks that a lag is made of are this machine's.
+    """
 
     def __init__(self) -> None:
-        self.lags = Lags()
+        self.lags: list[float] = []
 
     def serve(self, peer: Peer) -> None:
         while request := peer.request():
             arrived = time.time()
             peer.answer()
             body = json.loads(request.partition(b"\r\n\r\n")[2])
-            self.lags.seconds.append(arrived - datetime.fromisoformat(body["timestamp"]).timestamp())
+            self.lags.append(arrived - datetime.fromisoformat(body["timestamp"]).timestamp())
 
 
 class Traffic:
     """Ends a task for the healthy host every 1/`rate` seconds, in a thread, until the block ends."""
 
-    def __init__(self, client: Client, url: str, rate: float) -> None:
-        self._client = client
+    def __init__(self, tasks: Tasks, url: str, rate: float) -> None:
+        self._tasks = tasks
         self._url = url
         self._pause = 1 / rate
         self._stopping = threading.Event()
@@ -66,18 +55,8 @@ class Traffic:
         while not self._stopping.wait(max(0.0, due - time.monotonic())):
             due += self._pause
             try:
-                self._client.finish([self._url], QUEUE)
+                self._tasks.finish([self._url], QUEUE)
             except Exception as error:  # told by whoever asks
                 self.failure = error
                 return
             self.sent += 1
-
-
-def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
-    """Whether it came true within that time."""
-    give_up = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > give_up:
-            return False
-        time.sleep(0.02)
-    return True

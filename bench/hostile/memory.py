@@ -1,4 +1,4 @@
-"""How much memory a process has needed at most, as Linux keeps it."""
+"""Linux keeps how much memory a process has needed at most."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MemoryPeak:
         self._base = self._bytes("VmRSS")
 
     def grown(self) -> int:
-        """At the highest moment so far."""
+        """Return the growth up to the highest moment so far."""
         return self._bytes("VmHWM") - self._base
 
     def _bytes(self, name: str) -> int:

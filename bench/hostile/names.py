@@ -84,14 +84,14 @@ UNRESOLVED = ("nowhere", "unknown", "broken", "stalled")
 
 
 def resolve(host: str, _port: int) -> Sequence[str]:
-    """A dispatcher's resolver. Raises OSError for a name that is not one of these."""
+    """Resolve a name as the dispatcher's resolver does. Raises OSError for one that is not of the suite."""
     if host not in _ANSWERS:
         raise socket.gaierror(socket.EAI_NONAME, "not a name of the suite")
     return _ANSWERS[host]()
 
 
 def _one_answer(peer: Peer) -> None:
-    """And the connection ends, so that the name is looked up for each attempt."""
+    """Respond and end the connection, so that the name is looked up for each attempt."""
     peer.request()
     peer.answer("200 OK", "Connection: close")
 

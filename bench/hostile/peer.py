@@ -22,7 +22,7 @@ class Peer:
         self._requests = requests
 
     def request(self) -> bytes:
-        """Reads one request, head and body, and remembers it; ConnectionError at the end of the stream."""
+        """Read one request, head and body, and keep it. Raises ConnectionError at the end of the stream."""
         data = b""
         while b"\r\n\r\n" not in data:
             data += self._receive()
@@ -40,13 +40,13 @@ class Peer:
         self.sock.sendall(data)
 
     def answer(self, status: str = "200 OK", *headers: str, body: bytes = b"ok") -> None:
-        """A whole answer; the length is right unless `headers` frame it otherwise."""
+        """Send a whole response; the length is right unless `headers` frame it otherwise."""
         framed = any(header.lower().startswith(("content-length", "transfer-enc")) for header in headers)
         lines = [f"HTTP/1.1 {status}", *headers, *([] if framed else [f"Content-Length: {len(body)}"])]
         self.send("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
 
     def drip(self, data: Iterable[int], pause: float = 0.02) -> None:
-        """One byte at a time."""
+        """Send one byte at a time."""
         for byte in data:
             if self._stopping.wait(pause):
                 raise ConnectionAbortedError
@@ -56,19 +56,19 @@ class Peer:
         self.drip(itertools.cycle(data), pause)
 
     def flood(self, data: bytes, times: int = _FOREVER) -> None:
-        """As fast as it goes."""
+        """Send it again and again, as fast as it goes."""
         for _ in range(times):
             if self._stopping.is_set():
                 raise ConnectionAbortedError
             self.send(data)
 
     def hold(self) -> None:
-        """Keeps the connection open and says nothing, until the other side ends it."""
+        """Keep the connection open and say nothing, until the other side ends it."""
         while self.sock.recv(65536):
             pass
 
     def reset(self) -> None:
-        """Ends it with RST."""
+        """End the connection with RST."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sock.close()
 

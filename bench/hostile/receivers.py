@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.hostile import Authority, Behaviour, HostileReceiver
+from bench.hostile.behaviours import good
 from bench.hostile.names import TRAP
-from bench.hostile.peer import Peer
 
 NAME = "hooks.test"
 
@@ -24,13 +24,13 @@ class Listeners:
     traps: list[HostileReceiver]
 
     def trapped(self) -> int:
-        """Connections that should not have been made."""
+        """Return the number of connections that should not have been made."""
         return sum(trap.connections for trap in self.traps)
 
 
 @contextlib.contextmanager
 def listening(behaviours: Mapping[str, Behaviour], folder: Path) -> Iterator[Listeners]:
-    """All of them, on loopback, until the end of the block."""
+    """Listen with all of them, on loopback, until the end of the block."""
     authority = Authority(folder, NAME)
     with contextlib.ExitStack() as stack:
         found = Listeners(authority.ca_file, {}, [], [])
@@ -41,11 +41,6 @@ def listening(behaviours: Mapping[str, Behaviour], folder: Path) -> Iterator[Lis
             found.urls[name] = f"{origin}/hook"
             found.origins.append(origin)
             if behaviour.host != NAME:
-                trap = HostileReceiver(_answer, address=(TRAP, receiver.port))
+                trap = HostileReceiver(good, address=(TRAP, receiver.port))
                 found.traps.append(stack.enter_context(trap))
         yield found
-
-
-def _answer(peer: Peer) -> None:
-    while peer.request():
-        peer.answer()

@@ -7,7 +7,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from bench.hostile.peer import Peer
@@ -41,10 +40,8 @@ class HostileReceiver:
         self._start(self._accept)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Ends all connections, and waits for their threads."""
+    def __exit__(self, *_: object) -> None:
+        """End all connections, and wait for their threads."""
         self._stopping.set()
         # A shutdown, unlike a close, wakes the thread that waits in accept.
         with contextlib.suppress(OSError):
@@ -58,7 +55,7 @@ class HostileReceiver:
             thread.join()
 
     def join_connections(self) -> None:
-        """Waits until every connection so far has ended."""
+        """Wait until every connection so far has ended."""
         for thread in self._threads[1:]:
             thread.join()
 

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import os
 
-from bench.hostile.behaviours import Behaviour
+from bench.hostile.behaviours import CONTINUE, OK, Behaviour, drips, floods, good, silent
 from bench.hostile.peer import Peer
 
 # The start of a handshake record of 16 kB, most of which never comes.
 _START_OF_A_RECORD = b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc\x03\x03"
 
 
-def _good(peer: Peer) -> None:
-    while peer.request():
-        peer.answer()
-
-
 def _until_closed(peer: Peer) -> None:
-    """Ends the body by ending the connection, without TLS's own goodbye."""
+    """End the body by ending the connection, without TLS's own goodbye."""
     peer.request()
     peer.send(b"HTTP/1.1 200 OK\r\n\r\nok")
 
 
 def _plain_text(peer: Peer) -> None:
     peer.answer("400 Bad Request")
-
-
-def _silent(peer: Peer) -> None:
-    peer.hold()
 
 
 def _drip_handshake(peer: Peer) -> None:
@@ -54,44 +45,29 @@ def _garbage_after_handshake(peer: Peer) -> None:
     peer.hold()
 
 
-def _drip_answer(peer: Peer) -> None:
-    peer.request()
-    peer.drip_forever(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-
-def _drip_body(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 200 OK\r\n\r\n")
-    peer.drip_forever(b"x")
-
-
-def _endless_body(peer: Peer) -> None:
-    peer.request()
-    peer.send(b"HTTP/1.1 200 OK\r\n\r\n")
-    peer.flood(b"z" * 65536)
-
-
 _UNTRUSTED = ("tls_error",)
 # The refusal comes after the handshake, and what is seen of it depends on how far our request is by then.
 _REFUSED = ("tls_error", "connect_error", "unknown")
 
 TLS_BEHAVIOURS: dict[str, Behaviour] = {
-    "tls-good": Behaviour(_good, ("delivered",), None, "https", "good"),
+    "tls-good": Behaviour(good, ("delivered",), None, "https", "good"),
     "tls-until-closed": Behaviour(_until_closed, ("delivered",), None, "https", "good"),
-    "tls-drip-answer": Behaviour(_drip_answer, ("unknown",), None, "https", "good"),
-    "tls-drip-body": Behaviour(_drip_body, ("delivered",), "deadline", "https", "good"),
-    "tls-endless-body": Behaviour(_endless_body, ("delivered",), "size", "https", "good"),
+    "tls-drip-answer": Behaviour(drips(b"", CONTINUE), ("unknown",), None, "https", "good"),
+    "tls-drip-body": Behaviour(drips(OK + b"\r\n", b"x"), ("delivered",), "deadline", "https", "good"),
+    "tls-endless-body": Behaviour(
+        floods(OK + b"\r\n", b"z" * 65536), ("delivered",), "size", "https", "good"
+    ),
     "tls-garbage-after-handshake": Behaviour(_garbage_after_handshake, ("tls_error",), None, "https", "good"),
-    "tls-expired": Behaviour(_good, _UNTRUSTED, None, "https", "expired"),
-    "tls-not-yet-valid": Behaviour(_good, _UNTRUSTED, None, "https", "not-yet-valid"),
-    "tls-wrong-name": Behaviour(_good, _UNTRUSTED, None, "https", "wrong-name"),
-    "tls-common-name-only": Behaviour(_good, _UNTRUSTED, None, "https", "common-name-only"),
-    "tls-self-signed": Behaviour(_good, _UNTRUSTED, None, "https", "self-signed"),
-    "tls-stranger": Behaviour(_good, _UNTRUSTED, None, "https", "stranger"),
-    "tls-old-protocol": Behaviour(_good, _UNTRUSTED, None, "https", "old-protocol"),
-    "tls-wants-client-certificate": Behaviour(_good, _REFUSED, None, "https", "wants-client-certificate"),
+    "tls-expired": Behaviour(good, _UNTRUSTED, None, "https", "expired"),
+    "tls-not-yet-valid": Behaviour(good, _UNTRUSTED, None, "https", "not-yet-valid"),
+    "tls-wrong-name": Behaviour(good, _UNTRUSTED, None, "https", "wrong-name"),
+    "tls-common-name-only": Behaviour(good, _UNTRUSTED, None, "https", "common-name-only"),
+    "tls-self-signed": Behaviour(good, _UNTRUSTED, None, "https", "self-signed"),
+    "tls-stranger": Behaviour(good, _UNTRUSTED, None, "https", "stranger"),
+    "tls-old-protocol": Behaviour(good, _UNTRUSTED, None, "https", "old-protocol"),
+    "tls-wants-client-certificate": Behaviour(good, _REFUSED, None, "https", "wants-client-certificate"),
     "tls-plain-text": Behaviour(_plain_text, ("tls_error",), None, "https"),
-    "tls-silent": Behaviour(_silent, ("timeout",), None, "https"),
+    "tls-silent": Behaviour(silent, ("timeout",), None, "https"),
     "tls-drip-handshake": Behaviour(_drip_handshake, ("timeout",), None, "https"),
     "tls-garbage": Behaviour(_garbage, ("tls_error",), None, "https"),
     "tls-close-in-handshake": Behaviour(_close_in_handshake, ("tls_error",), None, "https"),

@@ -1,9 +1,9 @@
-"""What the API adds to the SQL: CPU of a claim over HTTP, by pgbench, and of a route that does nothing.
+"""What the API adds to the SQL is the CPU of a claim over HTTP beside that of the same claim by pgbench.
 
     python -m bench.micro.overhead [--claims 4000] [--runs 5] [--connections 8]
 
-One stack, rounds alternating, medians. CPU is that of Gunicorn and of PostgreSQL, from /proc; the senders' is
-not counted. The route that does nothing is GET /healthz, under the same Gunicorn and the same dispatch.
+Rounds alternate on one stack, and medians are shown. CPU is that of Gunicorn and of PostgreSQL, from /proc;
+that of the senders is not counted. A route that does nothing, GET /healthz, is shown too.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from bench.core.pgbench import Load, run_pgbench
 from bench.gate import bodies
 from bench.gate.http import Connection
-from bench.gate.stack import DATABASE, Stack, whole_stack
+from bench.gate.stack import GateStack, whole_stack
 from bench.gate.target import read_target
 from bench.procfs import tree_cpu_seconds
-from bench.stats import table, written
+from bench.stats import written
+from rvq.local.stack import DATABASE
+from rvq.tables import markdown_table
 
 CLAIM_LIMIT = 2
 SUB_TASKS_AT_ONCE = 1_000
@@ -31,7 +33,7 @@ Cpu = tuple[float, float]  # microseconds a call: API, PostgreSQL
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0 when a claim over HTTP costs at most 2.5 times the same function by pgbench."""
+    """Return 0 when a claim over HTTP costs at most 2.5 times the same function by pgbench."""
     options = _options(argv)
     with whole_stack() as stack:
         _fill(stack, 2 * options.claims * CLAIM_LIMIT * (options.runs + 1))
@@ -43,13 +45,15 @@ def main(argv: list[str] | None = None) -> int:
             for name, call in ways.items():
                 found[name].append(_cpu(stack, call, options.claims))
     medians = {name: _median(runs) for name, runs in found.items()}
-    print(table(("", "API us", "PostgreSQL us", "both us"), [_row(*item) for item in medians.items()]))
+    print(
+        markdown_table(("", "API us", "PostgreSQL us", "both us"), [_row(*item) for item in medians.items()])
+    )
     ratio = sum(medians[OVER_HTTP]) / sum(medians[BY_PGBENCH])
     print(f"claim over HTTP to claim by pgbench: {ratio:.2f}; at most {MOST}")
     return 0 if ratio <= MOST else 1
 
 
-def _ways(stack: Stack, calls: int, connections: int) -> dict[str, Callable[[], None]]:
+def _ways(stack: GateStack, calls: int, connections: int) -> dict[str, Callable[[], None]]:
     target = read_target(stack.environ)
     claim = bodies.claim_body("worker-1", CLAIM_LIMIT)
 
@@ -73,12 +77,12 @@ def _ways(stack: Stack, calls: int, connections: int) -> dict[str, Callable[[], 
     }
 
 
-def _by_pgbench(stack: Stack, load: Load) -> None:
+def _by_pgbench(stack: GateStack, load: Load) -> None:
     run_pgbench(stack.cluster, DATABASE, load)
 
 
-def _fill(stack: Stack, sub_tasks: int) -> None:
-    """Enough for every claim of the run to get all that it asks for."""
+def _fill(stack: GateStack, sub_tasks: int) -> None:
+    """Queue enough for every claim of the run to get all that it asks for."""
     target = read_target(stack.environ)
     connection = Connection(*target.api, target.partner_token, timeout=60)
     creates = bodies.create_bodies(SUB_TASKS_AT_ONCE, (200, 2000), target.webhook_url)
@@ -88,7 +92,7 @@ def _fill(stack: Stack, sub_tasks: int) -> None:
     connection.close()
 
 
-def _cpu(stack: Stack, call: Callable[[], None], calls: int) -> Cpu:
+def _cpu(stack: GateStack, call: Callable[[], None], calls: int) -> Cpu:
     pids = stack.pids()
     before = tree_cpu_seconds(pids["API"]), tree_cpu_seconds(pids["PostgreSQL"])
     call()

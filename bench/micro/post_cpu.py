@@ -1,4 +1,4 @@
-"""CPU per delivery on a kept connection, beside the same POST by http.client, urllib3 and requests.
+"""The CPU of a delivery on a kept connection is shown beside the same POST by http.client, urllib3, requests.
 
     python -m bench.micro.post_cpu [--posts 3000] [--threads 1]
 
@@ -26,8 +26,9 @@ import urllib3
 from app.webhooks.addresses import PrivateHost, parse_allowed_host
 from dispatcher.http.sender import Sender
 from dispatcher.http.signer import Signer
+from rvq.tables import table
 
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nServer: bench\r\nContent-Length: 2\r\n\r\nok"
+RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nServer: bench\r\nContent-Length: 2\r\n\r\nok"
 BODY = b'{"type":"task.succeeded","data":"' + b"x" * 567 + b'"}'
 ROUNDS = 5
 
@@ -45,7 +46,7 @@ class _Receiver(StreamRequestHandler):
                     length = int(line[15:])
                 line = self.rfile.readline()
             self.rfile.read(length)
-            self.wfile.write(ANSWER)
+            self.wfile.write(RESPONSE)
 
 
 def _serve(ready: Connection) -> None:
@@ -109,7 +110,7 @@ def _many(post: Post, times: int) -> None:
 
 
 def _cpu_per_post(post: Post, posts: int, threads: int) -> float:
-    """Microseconds of this process's CPU for one post."""
+    """Return microseconds of this process's CPU for one post."""
     with ThreadPoolExecutor(threads) as pool:
         wait([pool.submit(post) for _ in range(threads * 2)])
         started = time.process_time()
@@ -139,9 +140,9 @@ def main() -> None:
         for name, post in ways.items():
             measured[name].append(_cpu_per_post(post, options.posts, options.threads))
     base = statistics.median(measured["http.client"])
-    for name, figures in measured.items():
-        middle = statistics.median(figures)
-        print(f"{name:20} {middle:7.0f} us of CPU a post   {middle / base:.2f} of http.client")
+    medians = {name: statistics.median(figures) for name, figures in measured.items()}
+    rows = [(name, f"{us:.0f}", f"{us / base:.2f}") for name, us in medians.items()]
+    print(table(("way", "us of CPU a post", "of http.client"), rows))
     receiver.terminate()
 
 

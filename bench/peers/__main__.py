@@ -1,4 +1,4 @@
-"""`python -m bench.peers`: RVQ and other task queues, the same work on one PostgreSQL, alternating."""
+"""`python -m bench.peers` runs RVQ and other task queues in turns: the same work on one PostgreSQL."""
 
 from __future__ import annotations
 
@@ -7,40 +7,38 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.paths import ROOT
 from bench.peers.report import not_run, write_report
 from bench.peers.rounds import Size, run_rounds
-from bench.peers.system import Outcome, System
+from bench.peers.system import System, SystemResult
 from bench.peers.systems import SYSTEMS
 from bench.postgres import bench_cluster
 from bench.procfs import machine
-
-RESULTS = ROOT / "bench" / "results"
+from bench.reports import RESULTS
 
 
 def main(argv: list[str] | None = None) -> int:
-    """1 when RVQ, or a system that was named, was not measured to the end."""
+    """Return 1 when RVQ, or a system that was named, was not measured to the end."""
     options = _options(argv)
     size = Size(options.rounds, options.size)
     about: dict[str, object] = machine()
     with bench_cluster() as cluster:
-        outcomes = run_rounds(cluster, chosen(options.only), size, _say)
+        results = run_rounds(cluster, chosen(options.only), size, _say)
         about["postgresql"] = cluster.install.version
-    report = write_report(outcomes, size, about, options.results)
+    report = write_report(results, size, about, options.results)
     print(f"\n{report.read_text()}\nwritten to {report}")
-    for line in not_run(outcomes):
+    for line in not_run(results):
         print(line, file=sys.stderr)
-    return exit_status(outcomes, options.only)
+    return exit_status(results, options.only)
 
 
 def chosen(names: Sequence[str]) -> list[System]:
-    """In their usual order; all when none is named."""
+    """Return the named systems in their usual order; all when none is named."""
     return [system for system in SYSTEMS if not names or system.name in names]
 
 
-def exit_status(outcomes: Sequence[Outcome], named: Sequence[str]) -> int:
+def exit_status(results: Sequence[SystemResult], named: Sequence[str]) -> int:
     needed = {*named, "rvq"}
-    return int(any(one.trouble and one.system.name in needed for one in outcomes))
+    return int(any(one.trouble and one.system.name in needed for one in results))
 
 
 def _say(line: str) -> None:
@@ -48,7 +46,7 @@ def _say(line: str) -> None:
 
 
 def _names(text: str) -> list[str]:
-    """Raises ArgumentTypeError."""
+    """Parse the names of systems. Raises ArgumentTypeError."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     known = [system.name for system in SYSTEMS]
     if unknown := [name for name in names if name not in known]:

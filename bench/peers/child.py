@@ -1,4 +1,4 @@
-"""A driver process, which takes commands and says things, a line of JSON each."""
+"""A driver is a process that takes commands and says things, a line of JSON each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Child:
         return self._process.pid
 
     def tell(self, **command: object) -> None:
-        """Raises DriverError."""
+        """Send it a command. Raises DriverError."""
         assert self._process.stdin
         try:
             self._process.stdin.write(json.dumps(command) + "\n")
@@ -60,7 +60,7 @@ class Child:
             raise self.error("ended") from None
 
     def wait(self, seconds: float) -> None:
-        """Until it ends by itself, well. Raises DriverError."""
+        """Wait until it ends by itself, with status 0. Raises DriverError."""
         try:
             status = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -69,7 +69,7 @@ class Child:
             raise self.error(f"ended with status {status}")
 
     def stop(self) -> None:
-        """Close its input; later a SIGKILL, to what it started too."""
+        """Close its input; at the deadline send SIGKILL, to what it started too."""
         assert self._process.stdin
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -94,7 +94,7 @@ class Child:
 
 
 def next_line(lines: Lines, deadline: float) -> tuple[Child, Line]:
-    """The next thing that any of them says, until `deadline` (time.monotonic()). Raises DriverError."""
+    """Return the next line of any of them, until `deadline` (time.monotonic()). Raises DriverError."""
     try:
         child, line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
     except queue.Empty:

@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.peers.child import Child, Line, Lines, next_line
 
 READY_SECONDS = 60.0
-ANSWER_SECONDS = 300.0
+REPLY_SECONDS = 300.0
 Command = Sequence[str | Path]
 
 
@@ -25,7 +25,7 @@ class Crew:
     versions: dict[str, str] = field(default_factory=dict)
     _children: dict[str, Child] = field(default_factory=dict)
     _lines: Lines = field(default_factory=lambda: Lines())
-    _answers: list[Line] = field(default_factory=list)
+    _replies: list[Line] = field(default_factory=list)
     _called: dict[str, float] = field(default_factory=dict)
     _done: list[tuple[float, int]] = field(default_factory=list)
     _tasks: int = 0
@@ -48,30 +48,30 @@ class Crew:
             child.stop()
 
     def throughput(self, sub_tasks: int) -> float:
-        """Sub_tasks a second, from the first enqueue to the last completion. Raises DriverError."""
+        """Return sub_tasks a second, from the first enqueue to the last completion. Raises DriverError."""
         self._done.clear()
-        answer = self._ask(do="throughput", count=sub_tasks)
-        ended = answer.get("ended") or self._when_done(sub_tasks)
-        return sub_tasks / (float(ended) - float(answer["began"]))
+        reply = self._ask(do="throughput", count=sub_tasks)
+        ended = reply.get("ended") or self._when_done(sub_tasks)
+        return sub_tasks / (float(ended) - float(reply["began"]))
 
     def fan_in(self, sub_tasks: int) -> float:
-        """Seconds from the beginning of the enqueue to the callback of one task. Raises DriverError."""
+        """Return seconds from the start of the enqueue to the callback of one task. Raises DriverError."""
         self._tasks += 1
-        answer = self._ask(do="fan_in", task=self._tasks, sub_tasks=sub_tasks)
-        task, began = str(answer["task"]), float(answer["began"])
-        deadline = time.monotonic() + ANSWER_SECONDS
+        reply = self._ask(do="fan_in", task=self._tasks, sub_tasks=sub_tasks)
+        task, began = str(reply["task"]), float(reply["began"])
+        deadline = time.monotonic() + REPLY_SECONDS
         while task not in self._called:
             self._hear(deadline)
         return self._called.pop(task) - began
 
     def single_calls(self, calls: int) -> dict[str, float]:
-        """Calls a second by name. Raises DriverError."""
+        """Return calls a second by name. Raises DriverError."""
         return {
             name: float(rate) for name, rate in self._ask(do="single_calls", count=calls)["rates"].items()
         }
 
     def wait_until_ended(self, seconds: float) -> None:
-        """Until all end by themselves. Raises DriverError."""
+        """Wait until all end by themselves. Raises DriverError."""
         for child in self._children.values():
             child.wait(seconds)
 
@@ -85,15 +85,15 @@ class Crew:
                 self.versions.update(line["versions"])
 
     def _ask(self, **command: object) -> Line:
-        self._answers.clear()
+        self._replies.clear()
         self._children["producer"].tell(**command)
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while not self._answers:
+        deadline = time.monotonic() + REPLY_SECONDS
+        while not self._replies:
             self._hear(deadline)
-        return self._answers.pop()
+        return self._replies.pop()
 
     def _when_done(self, sub_tasks: int) -> float:
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + REPLY_SECONDS
         while sum(count for _, count in self._done) < sub_tasks:
             self._hear(deadline)
         return max(at for at, _ in self._done)
@@ -105,4 +105,4 @@ class Crew:
         elif "done" in line:
             self._done.append((float(line["at"]), int(line["done"])))
         else:
-            self._answers.append(line)
+            self._replies.append(line)

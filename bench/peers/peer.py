@@ -1,4 +1,4 @@
-"""Crews of the peers in PostgreSQL: install the schema, then start a producer and two workers."""
+"""A peer in PostgreSQL installs its schema; then its crew is a producer and two workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def node_command(name: str, role: str, url: str) -> Command:
 
 
 def driver_environ() -> dict[str, str]:
-    """Drivers find ours by PYTHONPATH: their interpreter has not installed it."""
+    """Return the environment of drivers: their interpreter finds our modules by PYTHONPATH."""
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
@@ -48,7 +48,7 @@ def node_is_missing() -> str | None:
 
 
 def in_postgres(name: str, command: CommandOf) -> Start:
-    """`name`: the driver's, see drivers/ and node/."""
+    """Return what starts the driver of this name (see drivers/ and node/)."""
 
     @contextlib.contextmanager
     def start(cluster: Cluster, database: str, folder: Path) -> Iterator[Crew]:

@@ -1,4 +1,4 @@
-"""The run: every system has a turn in every round, in an order that moves on, on one PostgreSQL."""
+"""Every system has a turn in every round, in an order that moves on, on one PostgreSQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.peers.child import DriverError
 from bench.peers.crew import Crew
-from bench.peers.system import Outcome, System, Turn
+from bench.peers.system import System, SystemResult, Turn
 from bench.procfs import tree_cpu_seconds
 from rvq.embedded import Cluster
 from rvq.local.processes import ProcessError
@@ -40,37 +40,39 @@ class Size:
         return max(40, round(4_000 * self.factor))
 
 
-def run_rounds(cluster: Cluster, systems: Sequence[System], size: Size, say: Say = print) -> list[Outcome]:
-    """An outcome for every system, in the order given; one that can't run, or fails, says why."""
-    outcomes = {system.name: Outcome(system, trouble=system.missing()) for system in systems}
+def run_rounds(
+    cluster: Cluster, systems: Sequence[System], size: Size, say: Say = print
+) -> list[SystemResult]:
+    """Return a result for every system, in the order given; one that can't run, or fails, says why."""
+    results = {system.name: SystemResult(system, trouble=system.missing()) for system in systems}
     for number in range(size.rounds):
         for system in order_of_round(systems, number):
-            outcome = outcomes[system.name]
-            if outcome.trouble is None:
-                say(f"round {number + 1}, {system.title}: {_try_turn(cluster, outcome, size)}")
-    return list(outcomes.values())
+            result = results[system.name]
+            if result.trouble is None:
+                say(f"round {number + 1}, {system.title}: {_try_turn(cluster, result, size)}")
+    return list(results.values())
 
 
 def order_of_round(systems: Sequence[System], number: int) -> list[System]:
-    """Each round begins with the next one, so that none always follows the same load."""
+    """Return the order of a round: each begins with the next system, so none always follows the same load."""
     start = number % len(systems)
     return [*systems[start:], *systems[:start]]
 
 
-def _try_turn(cluster: Cluster, outcome: Outcome, size: Size) -> str:
-    """What to say of it."""
+def _try_turn(cluster: Cluster, result: SystemResult, size: Size) -> str:
+    """Run a turn; return what to say of it."""
     try:
-        turn = _turn(cluster, outcome, size)
+        turn = _turn(cluster, result, size)
     except (DriverError, ProcessError) as error:
-        outcome.trouble = f"failed in round {len(outcome.turns) + 1}: {error}"
-        return outcome.trouble
-    outcome.turns.append(turn)
+        result.trouble = f"failed in round {len(result.turns) + 1}: {error}"
+        return result.trouble
+    result.turns.append(turn)
     return _gist(turn)
 
 
-def _turn(cluster: Cluster, outcome: Outcome, size: Size) -> Turn:
-    """In an empty database of its own, after a warm-up."""
-    system = outcome.system
+def _turn(cluster: Cluster, result: SystemResult, size: Size) -> Turn:
+    """Measure one turn in an empty database of its own, after a warm-up."""
+    system = result.system
     database = f"peers-{system.name}"
     cluster.create_database(database)
     try:
@@ -78,7 +80,7 @@ def _turn(cluster: Cluster, outcome: Outcome, size: Size) -> Turn:
             tempfile.TemporaryDirectory(prefix="rvq-peers-") as folder,
             system.start(cluster, database, Path(folder)) as crew,
         ):
-            outcome.versions.update(crew.versions)
+            result.versions.update(crew.versions)
             return _measure(cluster, crew, system, size)
     finally:
         cluster.drop_database(database)

@@ -1,4 +1,4 @@
-"""What is compared: systems, and what one turn of one of them gives."""
+"""Systems are compared by what their turns give."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Turn:
 
 
 @dataclass
-class Outcome:
-    """All turns of one system. `trouble`: why it was not run, or not to the end."""
+class SystemResult:
+    """The result of one system: all its turns. `trouble`: why it was not run, or not to the end."""
 
     system: System
     turns: list[Turn] = field(default_factory=list)

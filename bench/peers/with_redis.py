@@ -1,4 +1,4 @@
-"""Celery's crew, and the Redis that it needs: a server of our own on a free loopback port."""
+"""Celery's crew needs a Redis: a server of our own on a free loopback port."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.gate.stack import free_ports
 from bench.peers.crew import Crew
 from bench.peers.peer import crew_commands, driver_environ, python_command, python_is_missing
 from rvq.embedded import Cluster
 from rvq.local.processes import Process
+from rvq.ports import free_port
 
 READY_SECONDS = 10.0
 # Redis's own advice for a queue that should survive: at most a second of it is lost.
@@ -30,7 +30,7 @@ def celery_is_missing() -> str | None:
 
 @contextlib.contextmanager
 def celery(_cluster: Cluster, _database: str, folder: Path) -> Iterator[Crew]:
-    """Nothing of it is in PostgreSQL."""
+    """Start Celery, of which nothing is in PostgreSQL."""
     with redis_server(folder) as url:
         commands = crew_commands("celery", python_command, url)
         with Crew("celery", commands, driver_environ(), folder) as crew:
@@ -40,8 +40,8 @@ def celery(_cluster: Cluster, _database: str, folder: Path) -> Iterator[Crew]:
 
 @contextlib.contextmanager
 def redis_server(folder: Path) -> Iterator[str]:
-    """Its URL. What it stores goes into `folder`. Raises ProcessError."""
-    (port,) = free_ports(1)
+    """Yield the URL of a Redis that stores into `folder`. Raises ProcessError."""
+    port = free_port()
     where = ("--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder))
     process = Process("Redis", ["redis-server", *where, *DURABLE], os.environ, log=folder / "redis.log")
     try:

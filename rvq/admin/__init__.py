@@ -1,1 +1,1 @@
-"""What `rvq admin` does, over HTTP with the admin key: `client` calls, `actions` are the sub-commands."""
+"""What `rvq admin` does: `actions` ask the API with the admin key, `ping` sends a webhook itself."""

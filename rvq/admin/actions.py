@@ -1,4 +1,4 @@
-"""The sub-commands of `rvq admin` that ask the API. Each prints and returns the exit status."""
+"""The sub-commands of `rvq admin` that ask the API; each prints and returns the exit status."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from rvq.admin.client import Client
+from rvq.client import Client
 from rvq.errors import CommandError
 from rvq.tables import facts, table
 
-MAX_PAGE = 1000
 DELIVERY = (
     "id",
     "task_id",
@@ -28,24 +27,24 @@ STATUSES = ("queued", "running", "scheduled", "claimed", "succeeded", "failed", 
 def reset(client: Client, arguments: argparse.Namespace) -> int:
     if arguments.confirm != "reset":
         raise CommandError("this empties everything; to mean it, add --confirm reset")
-    client.post("reset", body={"confirm": "reset"})
+    client.post("admin", "reset", body={"confirm": "reset"})
     print("everything is empty")
     return 0
 
 
 def retry(client: Client, arguments: argparse.Namespace) -> int:
-    return _print_task(client.post("tasks", arguments.task, "retry"))
+    return _print_task(client.post("admin", "tasks", arguments.task, "retry"))
 
 
 def cancel(client: Client, arguments: argparse.Namespace) -> int:
-    return _print_task(client.post("tasks", arguments.task, "cancel"))
+    return _print_task(client.post("admin", "tasks", arguments.task, "cancel"))
 
 
 def queue(client: Client, arguments: argparse.Namespace) -> int:
     if arguments.paused is None:
-        found = client.get("queues", arguments.queue)
+        found = client.get("admin", "queues", arguments.queue)
     else:
-        found = client.post("queues", arguments.queue, body={"paused": arguments.paused})
+        found = client.post("admin", "queues", arguments.queue, body={"paused": arguments.paused})
     state = "paused: takes new sub_tasks, hands none out" if found["paused"] else "open"
     print(
         facts(
@@ -56,23 +55,25 @@ def queue(client: Client, arguments: argparse.Namespace) -> int:
 
 
 def list_deliveries(client: Client, arguments: argparse.Namespace) -> int:
-    found = _pages(client, arguments)
+    """Print as many as asked for, newest first."""
+    filters = {"status": arguments.status, "host": arguments.host, "since": arguments.since}
+    found = client.pages("admin", "deliveries", most=arguments.limit, **filters)
     print(table(DELIVERY, [[one[name] for name in DELIVERY] for one in found]))
     return 0
 
 
 def redeliver(client: Client, arguments: argparse.Namespace) -> int:
     for delivery in arguments.delivery:
-        client.post("deliveries", delivery, "redeliver")
+        client.post("admin", "deliveries", delivery, "redeliver")
         print(f"{delivery} is due now")
     return 0
 
 
 def redeliver_many(client: Client, arguments: argparse.Namespace) -> int:
-    """1 when there may be more than one call does: call again."""
+    """Send all that match again; return 1 when one call did not do them all."""
     given = {"status": arguments.status, "host": arguments.host, "since": arguments.since}
     body = {name: value for name, value in given.items() if value is not None}
-    found = client.post("deliveries", "redeliver", body={**body, "dry_run": arguments.dry_run})
+    found = client.post("admin", "deliveries", "redeliver", body={**body, "dry_run": arguments.dry_run})
     verb = "would be sent" if arguments.dry_run else "are due"
     count = found["matched"] if arguments.dry_run else found["redelivered"]
     print(f"{count} deliveries {verb} again")
@@ -82,8 +83,8 @@ def redeliver_many(client: Client, arguments: argparse.Namespace) -> int:
 
 
 def audit(client: Client, arguments: argparse.Namespace) -> int:
-    """1 when counters differ from the truth and are left so."""
-    found = client.get("audit")
+    """Compare the counters with the truth; return 1 when some differ and are left so."""
+    found = client.get("admin", "audit")
     rows = [
         [one["queue"], one["counter"], one["counted"], one["truth"], one["counted"] - one["truth"] or ""]
         for one in found["counters"]
@@ -93,13 +94,13 @@ def audit(client: Client, arguments: argparse.Namespace) -> int:
         print(table(("queue", "counter", "counted", "truth", "drift"), rows))
     print(f"{len(found['counters'])} counters, {found['drift']} differ from the truth")
     if found["drift"] and arguments.repair:
-        print(f"{client.post('audit', 'repair')['repaired']} repaired")
+        print(f"{client.post('admin', 'audit', 'repair')['repaired']} repaired")
         return 0
     return 1 if found["drift"] else 0
 
 
 def stats(client: Client, _arguments: argparse.Namespace) -> int:
-    """From /metrics, which the admin key opens; 1 when the API has no database."""
+    """Print tasks, sub_tasks and deliveries by status. Raises CommandError when the API has no database."""
     values: dict[str, dict[str, int]] = {}
     single: dict[str, float] = {}
     for family in text_string_to_metric_families(client.metrics()):
@@ -121,25 +122,6 @@ def stats(client: Client, _arguments: argparse.Namespace) -> int:
     print(facts((f"deliveries {status}", count) for status, count in deliveries.items()))
     print(facts([("oldest queued", f"{single.get('rvq_oldest_queued_seconds', 0):.1f} s")]))
     return 0
-
-
-def _pages(client: Client, arguments: argparse.Namespace) -> list[Any]:
-    """As many as asked for, newest first."""
-    found: list[Any] = []
-    cursor: str | None = None
-    while True:
-        page = client.get(
-            "deliveries",
-            status=arguments.status,
-            host=arguments.host,
-            since=arguments.since,
-            limit=min(MAX_PAGE, arguments.limit - len(found)),
-            cursor=cursor,
-        )
-        found += page["items"]
-        cursor = page["next_cursor"]
-        if cursor is None or len(found) >= arguments.limit:
-            return found
 
 
 def _print_task(task: Any) -> int:

@@ -1,4 +1,4 @@
-"""A signed test event to one address, sent exactly as the dispatcher would, and explained."""
+"""A signed test event is sent to one address exactly as the dispatcher would, and explained."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN_ANSWER = 500
 
 
 def ping(url: str, environ: Mapping[str, str]) -> int:
-    """0 when the receiver took it. Needs the dispatcher's settings; asks no database."""
+    """Send it; return 0 when the receiver took it. It needs the dispatcher's settings and no database."""
     settings = load_settings(environ)
     if missing := require_delivery(settings):
         raise SettingsError(missing)

@@ -1,12 +1,17 @@
-"""`rvq admin`: the dangerous things, asked of a running API with RVQ_URL and APP_ADMIN_TOKEN."""
+"""`rvq admin` asks a running API for what only an administrator may do."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from rvq.errors import CommandError
 
 HELP = "administer a running RVQ at RVQ_URL with the key APP_ADMIN_TOKEN"
 SHOWN = 50
+# An audit or a reset of a large history takes its time.
+READ_SECONDS = 660
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,13 +57,32 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
         return ping(arguments.url, environ)
     from rvq.admin import actions
-    from rvq.admin.client import Client
+    from rvq.client import Client
 
     name = arguments.action
     if name == "deliveries":
         which = {"list": "list_deliveries", "redeliver": "redeliver", "bulk": "redeliver_many"}
         name = which[arguments.what]
-    return int(getattr(actions, name)(Client(environ), arguments))
+    client = Client(_url(environ), _token(environ), READ_SECONDS)
+    return int(getattr(actions, name)(client, arguments))
+
+
+def _url(environ: Mapping[str, str]) -> str:
+    url = environ.get("RVQ_URL", "").rstrip("/")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        raise CommandError(
+            "RVQ_URL must be the http:// or https:// address of a running API, as `rvq up` prints it"
+        )
+    return url
+
+
+def _token(environ: Mapping[str, str]) -> str:
+    """Return the first of the keys that are valid while they are rotated."""
+    token = environ.get("APP_ADMIN_TOKEN", "").partition(",")[0].strip()
+    if not token:
+        raise CommandError("APP_ADMIN_TOKEN is not set")
+    return token
 
 
 def _count(text: str) -> int:

@@ -1,4 +1,4 @@
-"""`rvq doctor`: is everything as it should be? And: what would a new list of webhook hosts block?"""
+"""`rvq doctor` looks for what is wrong, and for what a new list of webhook hosts would block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rvq migrate`: bring the database's schema up to this release."""
+"""`rvq migrate` brings the database's schema up to this release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HELP = "bring the schema of the database at APP_DATABASE_URL up to this release"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It has none: everything is in the environment."""
+    """Add none: everything is in the environment."""
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:

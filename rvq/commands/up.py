@@ -1,4 +1,4 @@
-"""`rvq up`: a whole RVQ on this machine that stays, with its data, until Ctrl-C."""
+"""`rvq up` runs a whole RVQ on this machine, which keeps its data and stays until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from app.db.migrations import migrate
@@ -16,20 +16,15 @@ from rvq.errors import CommandError
 from rvq.local.credentials import local_credentials, write_private
 from rvq.local.folders import children_lock, default_folder, only_one
 from rvq.local.processes import Process
-from rvq.local.stack import OUR_PREFIXES, child_environ, start_api, start_dispatcher
+from rvq.local.settings import OUR_PREFIXES, local_settings
+from rvq.local.stack import DATABASE, LocalStack
 
 HELP = "run a local stack (PostgreSQL, API, dispatcher) that keeps its data and stays until Ctrl-C"
 LOOK_SECONDS = 0.5
-LOCAL_DEFAULTS = {
-    "APP_LOG_FORMAT": "text",
-    # Where a receiver on this machine is expected, so that a first webhook needs no settings.
-    "APP_WEBHOOK_ALLOWED_HOSTS": "http://127.0.0.1:9000",
-    "APP_WEBHOOK_PRIVATE_HOSTS": "127.0.0.1=127.0.0.1/32",
-}
 BANNER = """
 RVQ runs; Ctrl-C stops it, and its data stays in {folder}
 
-  API          http://{bind}    documentation: http://{bind}/docs
+  API          {url}    documentation: {url}/docs
   webhooks to  {hosts}
   processes    {processes}
   logs         {folder}/api.log and dispatcher.log
@@ -54,59 +49,42 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     with contextlib.ExitStack() as stack:
         stack.enter_context(only_one(folder))
         lock = stack.enter_context(children_lock(folder))
-        settings = {**LOCAL_DEFAULTS, **local_credentials(folder / "settings.env"), **_given(environ)}
-        if "APP_DATABASE_URL" not in settings:
-            settings["APP_DATABASE_URL"] = stack.enter_context(_database(folder, arguments.postgres))
+        chosen = {"APP_BIND": "", **local_credentials(folder / "settings.env"), **_given(environ)}
+        if "APP_DATABASE_URL" not in chosen:
+            cluster = stack.enter_context(Cluster(folder / "postgresql", version=arguments.postgres))
+            cluster.ensure_database(DATABASE)
+            chosen["APP_DATABASE_URL"] = cluster.url(DATABASE)
+        settings = local_settings(chosen["APP_DATABASE_URL"], **chosen)
         checked = load_settings(settings)
         migrate(checked.database_url)
-        children = _start(stack, child_environ(settings, environ), folder, lock)
-        _write_environment(folder, settings, checked)
-        print(_banner(folder, checked, children), flush=True)
-        return _watch(children)
+        rvq = stack.enter_context(LocalStack(settings, folder, pass_fds=[lock]))
+        rvq.start()
+        _write_environment(rvq)
+        print(_banner(rvq, checked), flush=True)
+        return _watch(rvq.processes)
 
 
 def _given(environ: Mapping[str, str]) -> dict[str, str]:
-    """What the user set: it goes before what we make up."""
+    """Return what the user set: it goes before what we make up."""
     return {name: value for name, value in environ.items() if name.startswith(OUR_PREFIXES)}
 
 
-@contextlib.contextmanager
-def _database(folder: Path, version: str) -> Iterator[str]:
-    """The URL of the database in the embedded server, which runs until the end of the block."""
-    cluster = Cluster(folder / "postgresql", version=version)
-    cluster.start()
-    try:
-        cluster.ensure_database("rvq")
-        yield cluster.url("rvq")
-    finally:
-        cluster.stop()
+def _write_environment(rvq: LocalStack) -> None:
+    """Write down everything that a shell on this machine needs to talk to the stack."""
+    told = {"RVQ_URL": rvq.url, "RVQ_WORKER_TOKEN": rvq.settings.get("APP_WORKER_TOKEN", "")}
+    write_private(rvq.folder / "environment", {**rvq.settings, **told})
 
 
-def _start(stack: contextlib.ExitStack, environ: Mapping[str, str], folder: Path, lock: int) -> list[Process]:
-    """The API, then the dispatcher; the end of `stack` stops them in reverse order."""
-    api = start_api(environ, log=folder / "api.log", pass_fds=[lock])
-    stack.callback(api.stop)
-    dispatcher = start_dispatcher(environ, log=folder / "dispatcher.log", pass_fds=[lock])
-    stack.callback(dispatcher.stop)
-    return [api, dispatcher]
-
-
-def _write_environment(folder: Path, settings: Mapping[str, str], checked: Settings) -> None:
-    """Everything that a shell on this machine needs to talk to the stack."""
-    ours = {"RVQ_URL": f"http://{checked.bind}", "RVQ_WORKER_TOKEN": settings["APP_WORKER_TOKEN"]}
-    write_private(folder / "environment", {**settings, **ours})
-
-
-def _banner(folder: Path, settings: Settings, children: list[Process]) -> str:
+def _banner(rvq: LocalStack, settings: Settings) -> str:
     hosts = ", ".join(str(host) for host in settings.webhook_allowed_hosts)
-    processes = ", ".join(f"{child.name} (pid {child.pid})" for child in children)
-    return BANNER.format(folder=folder, bind=settings.bind, hosts=hosts, processes=processes)
+    processes = ", ".join(f"{process.name} (pid {process.pid})" for process in rvq.processes)
+    return BANNER.format(folder=rvq.folder, url=rvq.url, hosts=hosts, processes=processes)
 
 
-def _watch(children: list[Process]) -> int:
-    """Until somebody stops us, which is success, or a child ends by itself."""
+def _watch(processes: Sequence[Process]) -> int:
+    """Wait until somebody stops us, which is success. Raises CommandError when a process ends by itself."""
     try:
-        while all(child.returncode is None for child in children):
+        while all(process.returncode is None for process in processes):
             time.sleep(LOOK_SECONDS)
     except KeyboardInterrupt:
         # A second Ctrl-C must not cut the orderly stop short.
@@ -114,5 +92,5 @@ def _watch(children: list[Process]) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         print("stopping", flush=True)
         return 0
-    ended = next(child for child in children if child.returncode is not None)
+    ended = next(process for process in processes if process.returncode is not None)
     raise CommandError(f"{ended.name} ended with status {ended.returncode}; see {ended.log}")

@@ -1,4 +1,4 @@
-"""The demo's input, and what is true of it, worked out without RVQ."""
+"""The demo's input, and what is true of it, are worked out without RVQ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_FILES = 10_000  # sub_tasks of one task
 
 @dataclass(frozen=True)
 class Facts:
-    """Of one file: `\\n`-separated lines, whitespace-separated words, bytes, and the SHA-256 in hex."""
+    """One file's `\\n`-separated lines, whitespace-separated words, bytes, and the SHA-256 in hex."""
 
     lines: int
     words: int
@@ -36,7 +36,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Sum:
-    """Of many files. `sha256` is over the files' own, in their order."""
+    """The sums of many files. `sha256` is over the files' own, in their order."""
 
     files: int
     lines: int
@@ -57,7 +57,7 @@ class Sum:
 
 
 def standard_library() -> list[Path]:
-    """Every `.py` file of this Python's standard library, installed packages aside, in a fixed order."""
+    """Return every `.py` file of the standard library, installed packages aside, in a fixed order."""
     root = Path(sysconfig.get_path("stdlib"))
     files = (path for path in root.rglob("*.py") if "site-packages" not in path.parts and path.is_file())
     return sorted(files)[:MOST_FILES]

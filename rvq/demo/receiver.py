@@ -1,4 +1,4 @@
-"""The partner's end: a small HTTP server that checks every webhook with a library that is not ours."""
+"""The partner's end is a small HTTP server that checks every webhook with a library that is not ours."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Receiver:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def wait(self, seconds: float) -> bool:
-        """Whether a verified webhook arrived in time."""
+        """Return whether a verified webhook arrived in time."""
         return self._arrived.wait(seconds)
 
     def close(self) -> None:
@@ -35,7 +35,7 @@ class Receiver:
         self._server.server_close()
 
     def take(self, headers: dict[str, str], body: bytes) -> int:
-        """The status to answer with: 204, or 401 when the signature does not hold."""
+        """Take one webhook; return the status to respond with: 204, or 401 for a wrong signature."""
         try:
             self._webhook.verify(body, headers)
         except WebhookVerificationError:
@@ -56,6 +56,6 @@ class Receiver:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:
-                """The demo tells what arrived itself."""
+                """Log nothing: the demo tells what arrived."""
 
         return Endpoint

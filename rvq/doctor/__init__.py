@@ -1,1 +1,1 @@
-"""What `rvq doctor` looks at: `checks` judge, `store` asks, `allowlist` judges a new list of hosts."""
+"""`rvq doctor` makes `checks` of what `store` reads; `allowlist` tries a new list of webhook hosts."""

@@ -1,4 +1,4 @@
-"""What a new list of webhook hosts would block of what is still to be sent."""
+"""A new list of webhook hosts may block some of what is still to be sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Blocked:
 
 
 def parse(text: str) -> tuple[AllowedHost, ...]:
-    """As the setting is read. Raises SettingsError with every problem."""
+    """Parse the list as the setting is parsed. Raises SettingsError with every problem."""
     problems = Problems()
     hosts = parse_allowed_hosts({NAME: text}, NAME, problems)
     if problems.lines:

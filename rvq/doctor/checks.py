@@ -1,4 +1,4 @@
-"""What is looked at, and what is right. A check says one thing, and never raises for what it finds."""
+"""Each check looks at one thing and says whether it is right; it never raises for what it finds."""
 
 from __future__ import annotations
 
@@ -45,8 +45,12 @@ class Finding:
 Check = Callable[[Store], Iterator[Finding]]
 
 
+def _level(value: float, advice_above: float, wrong_above: float) -> Level:
+    return "wrong" if value > wrong_above else "advice" if value > advice_above else "ok"
+
+
 def of_settings(settings: Settings) -> Iterator[Finding]:
-    """They are valid; what is switched off is said, for it may not be meant."""
+    """Say what is switched off, for it may not be meant; the settings are valid."""
     for name in ("partner", "worker", "admin"):
         if not getattr(settings, f"{name}_tokens"):
             yield Finding(
@@ -58,7 +62,7 @@ def of_settings(settings: Settings) -> Iterator[Finding]:
 
 
 def of_database(store: Store) -> Iterator[Finding]:
-    """Raises nothing of its own: without a current schema the other checks can't be made."""
+    """Look at version, writability and schema; without a current schema the other checks can't be made."""
     level: Level = "ok" if store.version in SUPPORTED else "wrong"
     yield Finding(level, "database", f"PostgreSQL {store.version} (15 to 18 are supported)")
     writable = store.is_writable()
@@ -73,28 +77,30 @@ def of_database(store: Store) -> Iterator[Finding]:
 
 
 def of_clock(store: Store) -> Iterator[Finding]:
-    """Signatures carry this machine's time, leases the database's."""
+    """Compare the clocks: signatures carry this machine's time, leases the database's."""
     skew = store.skew()
     off = max(0.0, abs(skew.seconds) - skew.uncertain)
-    level: Level = "wrong" if off > SKEW_SECONDS else "advice" if off > SKEW_ADVICE_SECONDS else "ok"
-    yield Finding(level, "clock", f"the database's is {off:.1f} s off this machine's")
+    yield Finding(
+        _level(off, SKEW_ADVICE_SECONDS, SKEW_SECONDS),
+        "clock",
+        f"the database's is {off:.1f} s off this machine's",
+    )
     if abs(skew.moved) > 1:
         yield Finding("wrong", "clock", f"rvq.clock_offset moves it by {skew.moved:.0f} s: that is for tests")
 
 
 def of_connections(store: Store, settings: Settings) -> Iterator[Finding]:
-    """One API and one dispatcher have to fit in beside everybody else who is there now."""
+    """Look whether one API and one dispatcher fit in beside everybody else who is there now."""
     numbers = {name: int(store.settings([name]).get(name, ("0", None))[0]) for name in ASKED[-3:]}
     room = numbers["max_connections"] - sum(numbers[name] for name in ASKED[-2:])
     needed = settings.db_pool + settings.dispatcher_db_pool
     others = store.connections_of_others()
     text = f"{needed} for the API and one dispatcher, {others} of others, room for {room}"
-    level: Level = "wrong" if needed > room else "advice" if needed + others > room else "ok"
-    yield Finding(level, "connections", text)
+    yield Finding(_level(needed, room - others, room), "connections", text)
 
 
 def of_configuration(store: Store) -> Iterator[Finding]:
-    """PostgreSQL's, against deploy/postgresql/rvq.conf."""
+    """Compare PostgreSQL's settings with deploy/postgresql/rvq.conf."""
     found = store.settings(ASKED)
     for name, wanted in DURABLE.items():
         if found[name][0] not in STRONGER.get(name, (wanted,)):
@@ -120,7 +126,7 @@ def of_partitions(store: Store) -> Iterator[Finding]:
 
 
 def of_vacuum(store: Store) -> Iterator[Finding]:
-    """Against the bounds of admission control: beyond them create refuses."""
+    """Compare with the bounds of admission control: beyond them create refuses."""
     admission = store.admission()
     if admission is None:
         yield Finding(
@@ -131,19 +137,15 @@ def of_vacuum(store: Store) -> Iterator[Finding]:
         yield Finding("wrong", "admission", f"create refuses: {admission.refusal}")
     age, who = store.oldest_transaction() or (0.0, "")
     bound = admission.max_transaction_age
-    level: Level = "wrong" if age > bound else "advice" if age > bound / 4 else "ok"
-    yield Finding(
-        level,
-        "oldest transaction",
-        f"{age:.0f} s, the bound is {bound:.0f} {f'({who})' if who else ''}".strip(),
-    )
+    text = f"{age:.0f} s, the bound is {bound:.0f} {f'({who})' if who else ''}".strip()
+    yield Finding(_level(age, bound / 4, bound), "oldest transaction", text)
     dead, most = store.dead_tuples(), admission.max_dead_tuples
-    level = "wrong" if dead > most else "advice" if dead > most / 4 else "ok"
-    yield Finding(level, "dead tuples", f"{dead} in the tables of open work, the bound is {most}")
+    text = f"{dead} in the tables of open work, the bound is {most}"
+    yield Finding(_level(dead, most / 4, most), "dead tuples", text)
 
 
 def of_dispatcher(store: Store) -> Iterator[Finding]:
-    """Every dispatcher runs the maintenance; when it last looked at admission is in the database."""
+    """Look when a dispatcher last did its maintenance: the database keeps that of admission."""
     admission = store.admission()
     ago = admission.checked_ago if admission else None
     if ago is None:
@@ -185,7 +187,7 @@ NEED_SCHEMA: tuple[Check, ...] = (
 
 
 def examine(store: Store, settings: Settings) -> Iterator[Finding]:
-    """Everything, in order; only the first part when the schema is not current."""
+    """Make all checks, in order; only the first of them when the schema is not current."""
     yield from of_settings(settings)
     first = list(of_database(store))
     yield from first

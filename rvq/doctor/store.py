@@ -1,4 +1,4 @@
-"""The doctor's questions to the database: its only module that names SQL functions. It changes nothing."""
+"""The doctor's only module that asks the database and names SQL functions; it changes nothing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SELECT u.url, sum(u.tasks)::bigint, sum(u.deliveries)::bigint FROM (
 
 
 class Admission(NamedTuple):
-    """Seconds; `checked_ago` is None when no dispatcher ever looked."""
+    """The state of admission control, in seconds; `checked_ago` is None when no dispatcher ever looked."""
 
     refusal: str | None
     checked_ago: float | None
@@ -86,14 +86,14 @@ class Skew:
 
 
 class Store:
-    """On one connection. Methods raise a DatabaseError when the database goes away."""
+    """Reads over one connection. Methods raise a DatabaseError when the database goes away."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     @property
     def version(self) -> int:
-        """The major version."""
+        """Return the major version."""
         return self._connection.server_version // 10000
 
     def is_writable(self) -> bool:
@@ -105,7 +105,7 @@ class Store:
         return schema_is_current(self._connection)
 
     def settings(self, names: Sequence[str]) -> dict[str, tuple[str, str | None]]:
-        """Of PostgreSQL: value and unit of each that it knows."""
+        """Return value and unit of each of PostgreSQL's settings that it knows."""
         return {name: (value, unit) for name, value, unit in self._rows(SETTINGS, (list(names),))}
 
     def skew(self) -> Skew:
@@ -118,11 +118,11 @@ class Store:
         return int(self._row(OTHERS)[0])
 
     def days_with_partitions(self, ahead: int) -> int:
-        """Of today and that many days after it."""
+        """Count the days that have partitions: today and that many after it."""
         return int(self._row(DAYS_AHEAD, (ahead,))[0])
 
     def oldest_transaction(self) -> tuple[float, str] | None:
-        """Its age in seconds, and whose it is."""
+        """Return its age in seconds, and whose it is."""
         rows = self._rows(OLDEST_TRANSACTION)
         return (rows[0][0], rows[0][1]) if rows else None
 
@@ -134,12 +134,12 @@ class Store:
         return int(self._row(DEAD_TUPLES)[0])
 
     def overdue_delivery(self) -> float | None:
-        """How long ago the oldest delivery was due that nobody is sending, at hosts that are not broken."""
+        """Return for how many seconds the oldest delivery to a host that is not broken has been due."""
         value = self._row(OVERDUE_DELIVERY)[0]
         return None if value is None else float(value)
 
     def drift(self) -> list[tuple[str, str, int, int]] | None:
-        """Counters that differ from the truth: (queue, counter, counted, truth); None: too much to count."""
+        """Return (queue, counter, counted, truth) of what differs from the truth; None: too much to count."""
         try:
             self._rows(f"SET statement_timeout = {AUDIT_TIMEOUT_MS}")
             return [(queue, counter, counted, truth) for queue, counter, counted, truth in self._rows(DRIFT)]
@@ -147,7 +147,7 @@ class Store:
             return None
 
     def stored_urls(self) -> list[StoredUrl]:
-        """Every address that something is still to be sent to: open tasks, and due deliveries."""
+        """Return every address that something is still to be sent to: open tasks, and due deliveries."""
         return [StoredUrl(*row) for row in self._rows(STORED_URLS)]
 
     def _row(self, sql: str, params: Sequence[object] = ()) -> tuple[Any, ...]:
@@ -164,6 +164,6 @@ class Store:
 
 @contextlib.contextmanager
 def open_store(database_url: str) -> Iterator[Store]:
-    """Raises DatabaseUnavailable."""
+    """Yield a store on a connection of its own. Raises DatabaseUnavailable."""
     with contextlib.closing(connect(database_url, NAME)) as connection:
         yield Store(connection)

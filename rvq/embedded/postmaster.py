@@ -1,13 +1,14 @@
-"""Is a server running on this data folder? Read from its postmaster.pid, which a crash leaves behind."""
+"""The postmaster.pid file tells whether a server runs on a data folder; a crash leaves the file behind."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from rvq.waiting import wait_until
 
 READY = "ready"
 
@@ -22,7 +23,7 @@ class Postmaster:
 
 
 def running_postmaster(data: Path) -> Postmaster | None:
-    """The live server of this data folder, or None (no file, a torn one, or a stale one)."""
+    """Return the live server of this data folder, or None (no file, a torn one, or a stale one)."""
     try:
         lines = (data / "postmaster.pid").read_text().splitlines()
         pid = int(lines[0])
@@ -35,9 +36,9 @@ def running_postmaster(data: Path) -> Postmaster | None:
 
 
 def remove_stale_pid_file(data: Path) -> None:
-    """After a crash the number in the file may be another program's by now.
+    """Delete the file unless its server lives: after a crash its number may be another program's by now.
 
-    PostgreSQL then refuses to start. Backends that outlived a killed postmaster are not endangered: the
+    PostgreSQL would refuse to start. Backends that outlived a killed postmaster are not endangered: the
     shared memory that they hold still stops a second server.
     """
     if running_postmaster(data) is None:
@@ -45,25 +46,16 @@ def remove_stale_pid_file(data: Path) -> None:
 
 
 def stop_postmaster(pid: int, data: Path, deadline_seconds: float) -> None:
-    """Fast shutdown; at the deadline an immediate one; then a kill. Returns when the process is gone."""
-    for number, patience in ((signal.SIGINT, deadline_seconds), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
+    """Ask for a fast shutdown, at the deadline for an immediate one, then kill; return when it is gone."""
+    for number, seconds in ((signal.SIGINT, deadline_seconds), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-        if _gone(pid, data, patience):
+        if wait_until(lambda: not _serves(pid, data), seconds):
             return
 
 
-def _gone(pid: int, data: Path, patience_seconds: float) -> bool:
-    give_up = time.monotonic() + patience_seconds
-    while _serves(pid, data):
-        if time.monotonic() > give_up:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 def _serves(pid: int, data: Path) -> bool:
-    """A postmaster stays in its data folder, so its working directory proves which server it is."""
+    """Return whether the process serves this folder: a postmaster's working directory is its data folder."""
     if not Path("/proc/self").exists():
         return process_alive(pid)
     try:
@@ -73,7 +65,7 @@ def _serves(pid: int, data: Path) -> bool:
 
 
 def process_alive(pid: int) -> bool:
-    """Whether the process exists and has not ended (one that nobody has waited for yet still exists)."""
+    """Return whether the process exists and has not ended (a zombie has ended)."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     if Path("/proc/self").exists():

@@ -20,13 +20,15 @@ FAST_AND_UNSAFE: Mapping[str, Setting] = {
     "max_wal_size": "2GB",
     "log_lock_waits": "on",
 }
+# What a measurement or a demonstration of the real path must not leave out.
+DURABLE: Mapping[str, Setting] = {"fsync": "on", "full_page_writes": "on"}
 
 
 @contextlib.contextmanager
 def throwaway_cluster(
     *, version: int | str | Path = DEFAULT_VERSION, settings: Mapping[str, Setting] | None = None
 ) -> Iterator[Cluster]:
-    """A started cluster in a temporary folder; stopped and deleted at the end, even if we are killed."""
+    """Yield a started cluster in a temporary folder; it is stopped and deleted even if we are killed."""
     folder = Path(tempfile.mkdtemp(prefix="rvq-pg-", dir=_place()))
     folder.chmod(0o755)
     cluster = Cluster(folder / "cluster", version=version, settings={**FAST_AND_UNSAFE, **(settings or {})})
@@ -41,13 +43,13 @@ def throwaway_cluster(
 
 
 def _place() -> str | None:
-    """A folder for temporary files that the server's account can enter: root's own may be private."""
+    """Return a folder for temporary files that the server's account can enter: root's own may be private."""
     places = (tempfile.gettempdir(), "/tmp", "/var/tmp")
     return next((place for place in places if server_account().can_enter(Path(place))), None)
 
 
 def _guard(cluster: Cluster) -> subprocess.Popen[bytes]:
-    """A process that waits for our end of its pipe to close, as it does when we die, and cleans up."""
+    """Start a process that waits for its standard input to close, as when we die, and cleans up."""
     script = 'read _; kill -QUIT "$(head -n 1 "$1/data/postmaster.pid")" 2>/dev/null; rm -rf "$2"'
     command = ["/bin/sh", "-c", script, "sh", str(cluster.folder), str(cluster.folder.parent)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)

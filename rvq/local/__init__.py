@@ -1,1 +1,1 @@
-"""A whole RVQ on this machine: its processes, folders, and keys."""
+"""A whole RVQ on this machine: `stack` starts it, with `settings`, `credentials` and `folders` of its own."""

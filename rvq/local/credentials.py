@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def local_credentials(file: Path) -> dict[str, str]:
-    """The settings in `file`, NAME=VALUE lines; made with new keys when it does not exist."""
+    """Return the settings in `file`, NAME=VALUE lines; make it with new keys when it does not exist."""
     if not file.exists():
         write_private(file, new_credentials())
     lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
@@ -19,7 +19,7 @@ def local_credentials(file: Path) -> dict[str, str]:
 
 
 def new_credentials() -> dict[str, str]:
-    """New keys for every audience, and a webhook secret."""
+    """Return new keys for every audience, and a webhook secret."""
     return {
         "APP_PARTNER_TOKEN": f"partner-{secrets.token_urlsafe(24)}",
         "APP_WORKER_TOKEN": f"worker-{secrets.token_urlsafe(24)}",
@@ -29,7 +29,7 @@ def new_credentials() -> dict[str, str]:
 
 
 def write_private(file: Path, settings: Mapping[str, str]) -> None:
-    """NAME=VALUE lines, readable by us alone from the first moment, and complete whenever they are there."""
+    """Write NAME=VALUE lines: only we can ever read the file, and it is complete whenever it is there."""
     unfinished = file.with_suffix(".unfinished")
     unfinished.unlink(missing_ok=True)
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

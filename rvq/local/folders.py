@@ -6,17 +6,17 @@ import contextlib
 import fcntl
 import os
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from rvq.errors import CommandError
+from rvq.waiting import wait_until
 
 CHILDREN_END_SECONDS = 45
 
 
 def default_folder() -> Path:
-    """Where this account keeps data; for root a place that PostgreSQL's own account can enter."""
+    """Return where this account keeps data; for root a place that PostgreSQL's own account can enter."""
     data_home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
     usual = Path("/var/lib/rvq") if os.geteuid() == 0 else Path(data_home) / "rvq"
     for folder in (usual, Path(tempfile.gettempdir()) / f"rvq-{os.geteuid()}"):
@@ -29,7 +29,7 @@ def default_folder() -> Path:
 
 @contextlib.contextmanager
 def only_one(folder: Path) -> Iterator[None]:
-    """Refuses when another stack runs in this folder. A killed one gives the lock up."""
+    """Hold the folder's lock. Raises CommandError when another stack has it; a killed one gives it up."""
     with (folder / "up.lock").open("a") as file:
         if not _try_lock(file.fileno()):
             raise CommandError(f"a stack runs in {folder} already: stop it, or choose another --data")
@@ -38,16 +38,13 @@ def only_one(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def children_lock(folder: Path) -> Iterator[int]:
-    """A descriptor for children to inherit, which holds a lock as long as one of them lives.
+    """Yield a descriptor for children to inherit: it holds a lock as long as one of them lives.
 
-    Whoever has it knows that no child of a stack that was killed is left.
+    Whoever has it knows that no child of a killed stack is left. Raises CommandError when some stay.
     """
     with (folder / "children.lock").open("a") as file:
-        give_up = time.monotonic() + CHILDREN_END_SECONDS
-        while not _try_lock(file.fileno()):
-            if time.monotonic() > give_up:
-                raise CommandError(f"processes of an earlier stack in {folder} do not end")
-            time.sleep(0.1)
+        if not wait_until(lambda: _try_lock(file.fileno()), CHILDREN_END_SECONDS):
+            raise CommandError(f"processes of an earlier stack in {folder} do not end")
         yield file.fileno()
 
 

@@ -1,4 +1,4 @@
-"""Child processes of ours: started, waited for until ready, stopped by pid within a deadline.
+"""Child processes: each is started, waited for until it is ready, and stopped by pid within a deadline.
 
 A child is in a process group of its own, so a terminal's Ctrl-C reaches only us and we stop children in
 order. When we are killed, a guard stops them: nothing is left running.
@@ -13,11 +13,10 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-POLL_SECONDS = 0.02
+from rvq.waiting import wait_until
 
 
 class ProcessError(Exception):
@@ -28,7 +27,7 @@ class Process:
     """One running child. Its output goes to `log`, or where ours goes when None.
 
     With `notify` it is told NOTIFY_SOCKET, as by systemd, and `wait_until_notified()` waits for READY=1.
-    `pass_fds` are kept open in it: a lock held through one lasts as long as any such child.
+    It keeps `pass_fds` open: a lock held through one lasts as long as any such child.
     """
 
     def __init__(
@@ -63,38 +62,36 @@ class Process:
 
     @property
     def returncode(self) -> int | None:
-        """The exit status (negative: the signal that ended it); None while it runs."""
+        """Return the exit status (negative: the signal that ended it); None while it runs."""
         return self._child.poll()
 
     def wait_until(self, ready: Callable[[], bool], deadline_seconds: float) -> None:
-        """Ask `ready` until it says so. Raises ProcessError when the process ends or time is up."""
-        give_up = time.monotonic() + deadline_seconds
-        while not ready():
-            if self.returncode is not None:
-                raise ProcessError(f"{self.name} ended with status {self.returncode}{self._last_words()}")
-            if time.monotonic() > give_up:
-                raise ProcessError(f"{self.name} was not ready in {deadline_seconds:g} s{self._last_words()}")
-            time.sleep(POLL_SECONDS)
+        """Ask `ready` until it holds. Raises ProcessError when the process ends or time is up."""
+        in_time = wait_until(lambda: self.returncode is not None or ready(), deadline_seconds)
+        if self.returncode is not None:
+            raise ProcessError(f"{self.name} ended with status {self.returncode}{self._last_words()}")
+        if not in_time:
+            raise ProcessError(f"{self.name} was not ready in {deadline_seconds:g} s{self._last_words()}")
 
     def wait_until_notified(self, deadline_seconds: float) -> None:
-        """Until it said READY=1. Only for a process that was started with `notify`."""
+        """Wait until it has said READY=1; only for a process that was started with `notify`."""
         assert self._notifications, f"{self.name} was started without notify"
         self.wait_until(self._notifications.is_ready, deadline_seconds)
 
     def wait(self, deadline_seconds: float) -> int:
-        """Its exit status, once it ends by itself. Raises ProcessError when time is up."""
+        """Wait until it ends by itself; return the exit status. Raises ProcessError when time is up."""
         try:
             return self._child.wait(deadline_seconds)
         except subprocess.TimeoutExpired:
             raise ProcessError(f"{self.name} still runs after {deadline_seconds:g} s") from None
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process itself, not to its children. Nothing happens when it has ended."""
+        """Send a signal to the process itself, not to its children; do nothing when it has ended."""
         if self.returncode is None:
             self._child.send_signal(number)
 
     def stop(self, deadline_seconds: float = 30) -> int:
-        """SIGTERM, and at the deadline SIGKILL; children it left behind go too. Returns the exit status."""
+        """Send SIGTERM, at the deadline SIGKILL (to children left behind too); return the exit status."""
         self.signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(deadline_seconds)
@@ -106,7 +103,7 @@ class Process:
         return self._child.returncode
 
     def kill(self) -> None:
-        """SIGKILL to the process and all its children, as by the kernel's out-of-memory killer."""
+        """Send SIGKILL to the process and all its children, as the kernel's out-of-memory killer does."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._child.wait()
@@ -119,9 +116,9 @@ class Process:
 
 
 class _NotifySocket:
-    """Our end of systemd's readiness protocol: datagrams of NAME=VALUE lines.
+    """The service manager's end of systemd's readiness protocol: datagrams of NAME=VALUE lines.
 
-    A thread takes them to the end, since a process that reports its status for days must not find the
+    A thread reads them to the end, since a process that reports its status for days must not find the
     socket full.
     """
 
@@ -137,7 +134,7 @@ class _NotifySocket:
         return self._ready.is_set()
 
     def close(self) -> None:
-        """Ends the thread; the guard deletes the folder."""
+        """End the thread; the guard deletes the folder."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -149,7 +146,7 @@ class _NotifySocket:
 
 
 def _guard(group: int, folder: str) -> subprocess.Popen[bytes]:
-    """A process that stops the group when our end of its pipe closes unsaid, as it does when we die.
+    """Start a process that stops the group when its standard input closes without a word, as when we die.
 
     In any case it deletes `folder`, if there is one.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.db import Pool
-from tests.app.process import Gunicorn
+from tests.app.process import SERVERS, Gunicorn
 from tests.app.rig import Caller, environ, make_caller
 from tests.support.database import Database
 
@@ -31,13 +31,20 @@ def api(session_caller: Caller, database: Database) -> Caller:
     return session_caller
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test of a real server under our worker and under Gunicorn's own, unless it is about ours."""
+    if "served_by" in metafunc.fixturenames:
+        only_ours = metafunc.definition.get_closest_marker("fast_server")
+        metafunc.parametrize("served_by", ["fast"] if only_ours else [*SERVERS], scope="module")
+
+
 @pytest.fixture
-def gunicorn(database: Database, tmp_path: Path) -> Iterator[Callable[..., Gunicorn]]:
+def gunicorn(database: Database, tmp_path: Path, served_by: str) -> Iterator[Callable[..., Gunicorn]]:
     """Yield a function that starts Gunicorn with settings changed (None: removed); stop it afterwards."""
     started: list[Gunicorn] = []
 
     def start(*, wait: bool = True, **changes: str | None) -> Gunicorn:
-        process = Gunicorn(environ(database.url, **changes), tmp_path)
+        process = Gunicorn(environ(database.url, **changes), tmp_path, served_by)
         started.append(process)
         if wait:
             process.wait_ready()

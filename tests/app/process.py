@@ -4,54 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import os
 import signal
 import socket
-import subprocess
-import sys
 import urllib.parse
 from collections.abc import Mapping
 from pathlib import Path
 
-from app.paths import ROOT, gunicorn_config
+from rvq.local.stack import is_ready, launch_api
+from rvq.ports import free_port
 from tests.app.rig import Reply
-from tests.support.concurrency import wait_until
 
 STARTS_WITHIN, STOPS_WITHIN = 60, 40
-# A process needs these variables, besides the settings of the contract.
-PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR")
+
+
+# Arguments of Gunicorn besides its configuration, by server.
+SERVERS = {"fast": "", "gthread": "--worker-class gthread"}
 
 
 class Gunicorn:
-    def __init__(self, settings: Mapping[str, str], folder: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
+    """A running Gunicorn. `server` is our worker ("fast") or Gunicorn's own threads ("gthread")."""
+
+    def __init__(self, settings: Mapping[str, str], folder: Path, server: str = "fast") -> None:
+        self.port = free_port()
+        self._bind = f"127.0.0.1:{self.port}"
         self._log = folder / f"gunicorn-{self.port}.log"
-        surroundings = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        command = [sys.executable, "-m", "gunicorn", "-c", str(gunicorn_config()), "app.wsgi:app"]
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command,
-                cwd=ROOT,
-                env={**surroundings, "APP_BIND": f"127.0.0.1:{self.port}", **settings},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+        self.process = launch_api(
+            {"APP_BIND": self._bind, "GUNICORN_CMD_ARGS": SERVERS[server], **settings}, self._log
+        )
 
     @property
     def log(self) -> str:
         return self._log.read_text(errors="replace")
 
     def wait_ready(self) -> None:
-        """Wait until it answers."""
-
-        def answers() -> bool:
-            assert self.process.poll() is None, self.log
-            with contextlib.suppress(OSError):
-                return self.call("GET", "/healthz").status == 200
-            return False
-
-        wait_until(answers, "Gunicorn answers", STARTS_WITHIN)
+        """Wait until it responds."""
+        self.process.wait_until(lambda: is_ready(self._bind, "/healthz"), STARTS_WITHIN)
 
     def call(
         self,
@@ -63,7 +50,7 @@ class Gunicorn:
         headers: Mapping[str, str] | None = None,
         timeout: float = 30,
     ) -> Reply:
-        """Send one request, on a connection of its own; return the response."""
+        """Send one request on a connection of its own."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         with contextlib.closing(connection):
             fields = {"Content-Type": "application/json", **(headers or {})}
@@ -80,28 +67,23 @@ class Gunicorn:
                 connection.sendall(piece)
             if half_close:
                 connection.shutdown(socket.SHUT_WR)
-            response = b""
+            received = b""
             while more := connection.recv(65536):
-                response += more
-            return response
+                received += more
+            return received
 
     def children(self) -> list[int]:
-        """Return the ids of the processes that serve."""
+        """Return the processes that serve."""
         pid = self.process.pid
         return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
+        """Send a signal to the master alone."""
+        self.process.signal(number)
 
     def wait(self) -> int:
         """Wait for the process to end, which something else must bring about; return its exit status."""
         return self.process.wait(STOPS_WITHIN)
 
     def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(STOPS_WITHIN)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        self.process.stop(STOPS_WITHIN)

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.procfs import tree, tree_cpu_seconds, tree_memory_bytes
-from bench.stats import percentile, table, written
+from bench.stats import percentile, written
 from bench.svg import bar_chart, line_chart
+from rvq.tables import markdown_table
 
 VALUES = st.lists(st.floats(0, 1e6), min_size=1)
 
@@ -35,15 +36,14 @@ def test_percentiles_of_a_hundred_values_are_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(41234, "41 234"), (254.4, "254"), (0.012345, "0.0123"), (7.0, "7"), (math.nan, "-")],
+    ("value", "text"), [(41234, "41 234"), (254.4, "254"), (0.012345, "0.0123"), (7.0, "7"), (math.nan, "-")]
 )
 def test_figures_are_written_with_what_they_mean(value: float, text: str) -> None:
     assert written(value) == text
 
 
 def test_a_table_has_a_row_for_each_row() -> None:
-    assert table(("a", "b"), [("x", "1")]) == "| a | b |\n|---|---:|\n| x | 1 |\n"
+    assert markdown_table(("a", "b"), [("x", "1")]) == "| a | b |\n|---|---:|\n| x | 1 |\n"
 
 
 def test_plots_are_well_formed_whatever_their_texts_and_values() -> None:

@@ -4,98 +4,81 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import os
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import IO, Any
+from pathlib import Path
+from typing import Any
 
 import psycopg2
 
 from app.settings import Settings, load_settings
+from rvq.local.settings import local_settings
+from rvq.local.stack import launch_dispatcher
 from tests.support.concurrency import wait_until
 from tests.support.creating import CREATE, NewTask, create_params
-from tests.support.source import ROOT
 
 SECRET = "whsec_" + base64.b64encode(b"first secret of thirty-two bytes").decode()
 OLD_SECRET = "whsec_" + base64.b64encode(b"other secret of thirty-two bytes").decode()
 
 
 def environment(database_url: str, *hosts: str, **changes: str) -> dict[str, str]:
-    """The settings of a dispatcher that may POST to these receivers on loopback; "" takes one away."""
-    settings = {
-        "APP_DATABASE_URL": database_url,
-        "APP_WEBHOOK_SECRET": SECRET,
-        "APP_WEBHOOK_ALLOWED_HOSTS": ", ".join(f"http://{host}" for host in hosts) or "hooks.example",
-        "APP_WEBHOOK_PRIVATE_HOSTS": "127.0.0.1=127.0.0.0/8",
-        "DISPATCHER_DB_POOL": "4",
-        "DISPATCHER_THREADS": "8",
-        "APP_LOG_FORMAT": "text",
-        **changes,
-    }
-    return {name: value for name, value in settings.items() if value}
+    """Return the settings of a dispatcher that may POST to these receivers; "" takes a setting away."""
+    small = {"APP_WEBHOOK_SECRET": SECRET, "DISPATCHER_DB_POOL": "4", "DISPATCHER_THREADS": "8"}
+    return local_settings(database_url, *(f"http://{host}" for host in hosts), **{**small, **changes})
 
 
 def settings(database_url: str, *hosts: str, **changes: str) -> Settings:
     return load_settings(environment(database_url, *hosts, **changes))
 
 
-@dataclass
-class Process:
-    """A dispatcher that runs as in production."""
+class Dispatcher:
+    """A dispatcher that runs as in production, but that nobody waits for its READY."""
 
-    popen: subprocess.Popen[bytes]
-    log_file: IO[bytes]
+    def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
+        self._log = folder / "dispatcher.log"
+        self.process = launch_dispatcher(environ, self._log, notify=False)
 
     @property
     def log(self) -> str:
-        self.log_file.seek(0)
-        return self.log_file.read().decode()
+        return self._log.read_text()
 
     def wait_until_ready(self) -> None:
-        def is_ready() -> bool:
-            if self.popen.poll() is not None:
-                raise AssertionError(f"it ended:\n{self.log}")
-            return ": ready" in self.log
+        self.process.wait_until(lambda: ": ready" in self.log, 30)
 
-        wait_until(is_ready, "the dispatcher is ready", 30)
+    def signal(self, number: signal.Signals) -> None:
+        self.process.signal(number)
 
-    def send(self, number: int) -> None:
-        self.popen.send_signal(number)
+    def wait(self, seconds: float) -> int:
+        """Return the exit status of a process that ends by itself, or was told to."""
+        return self.process.wait(seconds)
 
     def stop(self) -> int:
-        """SIGTERM, and its exit status."""
-        self.send(signal.SIGTERM)
-        return self.popen.wait(30)
+        """Send SIGTERM; return the exit status."""
+        self.signal(signal.SIGTERM)
+        return self.wait(30)
 
     def kill(self) -> None:
-        self.popen.kill()
-        self.popen.wait()
+        self.process.kill()
 
 
 @contextlib.contextmanager
-def launched(environ: Mapping[str, str]) -> Iterator[Process]:
-    """A dispatcher process; killed at the end if it still runs."""
-    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    with tempfile.TemporaryFile() as log_file:
-        popen = subprocess.Popen(
-            [sys.executable, "-m", "dispatcher"], cwd=ROOT, env={**inherited, **environ}, stderr=log_file
-        )
-        process = Process(popen, log_file)
+def launched(environ: Mapping[str, str]) -> Iterator[Dispatcher]:
+    """Start a dispatcher process; it is killed at the end if it still runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        dispatcher = Dispatcher(environ, Path(folder))
         try:
-            yield process
+            yield dispatcher
         finally:
-            process.kill()
+            dispatcher.kill()
+            dispatcher.process.stop()
 
 
 @contextlib.contextmanager
-def running(environ: Mapping[str, str]) -> Iterator[Process]:
-    with launched(environ) as process:
-        process.wait_until_ready()
-        yield process
+def running(environ: Mapping[str, str]) -> Iterator[Dispatcher]:
+    with launched(environ) as dispatcher:
+        dispatcher.wait_until_ready()
+        yield dispatcher
 
 
 class Tasks:

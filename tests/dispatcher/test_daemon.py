@@ -77,10 +77,10 @@ def test_sigterm_with_many_waiting_spends_no_attempts_and_what_runs_is_recorded(
         receiver.hold.clear()
         ids = tasks.finish(receiver.url(), 200)
         wait_until(lambda: receiver.received, "the receiver holds a request")
-        dispatcher.send(signal.SIGTERM)
+        dispatcher.signal(signal.SIGTERM)
         wait_until(lambda: ": stopping" in dispatcher.log, "it stops")
         receiver.hold.set()
-        assert dispatcher.popen.wait(30) == 0
+        assert dispatcher.wait(30) == 0
     delivered = {number for number in ids if event_id(number) in receiver.ids()}
     rows = database.rows("SELECT id, attempt, tries, lease_token FROM rvq.due_deliveries")
     assert {row[0] for row in rows} == set(ids) - delivered
@@ -94,10 +94,10 @@ def test_a_second_signal_ends_it_at_once(database: Database) -> None:
         receiver.hold.clear()
         tasks.finish(receiver.url())
         wait_until(lambda: receiver.received, "the receiver holds the request")
-        dispatcher.send(signal.SIGTERM)
+        dispatcher.signal(signal.SIGTERM)
         wait_until(lambda: ": stopping" in dispatcher.log, "it stops")
-        dispatcher.send(signal.SIGINT)
-        assert dispatcher.popen.wait(10) == 1
+        dispatcher.signal(signal.SIGINT)
+        assert dispatcher.wait(10) == 1
 
 
 def test_kill_9_in_flight_repeats_under_the_same_id_and_leaves_unknown_in_the_ledger(
@@ -230,7 +230,7 @@ def test_settings_that_can_not_work_are_listed_all_at_once_without_a_secret(data
         DISPATCHER_THREADS="0",
     )
     with launched(environ) as dispatcher:
-        assert dispatcher.popen.wait(30) == 78
+        assert dispatcher.wait(30) == 78
         log = dispatcher.log
     names = ("APP_WEBHOOK_SECRET", "ALLOWED_HOSTS", "APP_PARTNER_TOKEN", "APP_TYPO", "DISPATCHER_THREADS")
     assert [name for name in names if name not in log] == []
@@ -240,13 +240,13 @@ def test_settings_that_can_not_work_are_listed_all_at_once_without_a_secret(data
 @pytest.mark.parametrize("name", ["APP_WEBHOOK_SECRET", "APP_WEBHOOK_ALLOWED_HOSTS", "APP_DATABASE_URL"])
 def test_it_does_not_start_without(name: str, database: Database) -> None:
     with launched(environment(database.url, **{name: ""})) as dispatcher:
-        assert dispatcher.popen.wait(30) == 78
+        assert dispatcher.wait(30) == 78
         assert name in dispatcher.log
 
 
 def test_it_refuses_a_database_without_the_schema(empty_database: str) -> None:
     with launched(environment(empty_database)) as dispatcher:
-        assert dispatcher.popen.wait(30) == 1
+        assert dispatcher.wait(30) == 1
         assert "rvq migrate" in dispatcher.log
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from rvq.embedded import Cluster
 from tests.dispatcher.receiver import Received, Receiver
-from tests.dispatcher.rig import SECRET, Process, Tasks, environment, event_id, launched
+from tests.dispatcher.rig import SECRET, Dispatcher, Tasks, environment, event_id, launched
 from tests.support.concurrency import wait_until
 
 KILLS = int(os.environ.get("RVQ_KILLS", "10"))
@@ -72,6 +72,6 @@ def check(tasks: Tasks, ids: list[int], received: list[Received]) -> None:
     print(f"{KILLS} kills, {len(ids)} events, {len(received)} received, {attempts} attempts in the ledger")
 
 
-def _start(stack: contextlib.ExitStack, environ: dict[str, str]) -> Process:
+def _start(stack: contextlib.ExitStack, environ: dict[str, str]) -> Dispatcher:
     """Not waited for: it may be killed before it is ready."""
     return stack.enter_context(launched(environ))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.e2e.rig import Answer, Rvq, ask
+from tests.e2e.rig import Response, Rvq, ask
 from tests.support.concurrency import wait_until
 
 GONE = (OSError, http.client.HTTPException)
@@ -19,7 +19,7 @@ PAUSE_SECONDS = 0.02
 
 @dataclass
 class Load:
-    """What the clients were told: answers by status, tasks by Idempotency-Key, and what got no answer."""
+    """What the clients were told: responses by status, tasks by Idempotency-Key, and what got no response."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     tasks: dict[str, str] = field(default_factory=dict)
@@ -34,11 +34,11 @@ class Load:
         """Until that many tasks are created."""
         wait_until(lambda: self.created >= count, f"{count} tasks are created", 60)
 
-    def note(self, key: str, answer: Answer) -> None:
+    def note(self, key: str, response: Response) -> None:
         with self.lock:
-            self.statuses[answer.status] += 1
-            if answer.status in (200, 201):
-                self.tasks[key] = answer.json["id"]
+            self.statuses[response.status] += 1
+            if response.status in (200, 201):
+                self.tasks[key] = response.json["id"]
 
 
 @dataclass
@@ -71,15 +71,15 @@ class Partner:
         while True:
             fresh = connection.sock is None
             try:
-                answer = ask(
+                response = ask(
                     connection,
                     "POST",
                     "/v1/tasks",
                     body,
                     self.rvq.headers("PARTNER", {"Idempotency-Key": key}),
                 )
-                self.load.note(key, answer)
-                if answer.status in (200, 201) or not self.patient:
+                self.load.note(key, response)
+                if response.status in (200, 201) or not self.patient:
                     return connection
             except GONE as error:
                 connection.close()

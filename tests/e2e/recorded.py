@@ -53,21 +53,21 @@ class Partners:
         }
 
         def send() -> tuple[int, Any]:
-            answer = self._rvq.call("POST", "/v1/tasks", body, headers={"Idempotency-Key": key}, timeout=5)
-            return answer.status, answer.json
+            response = self._rvq.call("POST", "/v1/tasks", body, headers={"Idempotency-Key": key}, timeout=5)
+            return response.status, response.json
 
         give_up = time.monotonic() + 120
         while time.monotonic() < give_up:
             try:
-                status, answer = recorder.call("create", body, send)
+                status, told = recorder.call("create", body, send)
             except GONE:
-                status, answer = 0, None
+                status, told = 0, None
             if status in TAKEN:
                 with self._lock:
                     self.taken += 1
                 return
             if status not in (0, 503):
-                self.refused.append(f"{key}: {status} {answer}")
+                self.refused.append(f"{key}: {status} {told}")
             time.sleep(RETRY_SECONDS)
         self.refused.append(f"{key}: not taken in time")
 
@@ -76,7 +76,7 @@ def note_webhooks(rvq: Rvq, received: list[Received]) -> None:
     """As calls of the history, each with a signature that holds. Raises when one does not."""
     recorder = Recorder(rvq.folder / "receiver.history")
     for one in received:
-        one.verify(rvq.keys["APP_WEBHOOK_SECRET"])
+        one.verify(rvq.settings["APP_WEBHOOK_SECRET"])
         recorder.call("webhook", {"id": one.id, "body": one.body.decode()}, lambda: (204, None))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import socket
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,23 +13,19 @@ from typing import Any
 
 from rvq.local.credentials import new_credentials
 from rvq.local.processes import Process
-from rvq.local.stack import child_environ, start_api, start_dispatcher
+from rvq.local.settings import local_settings
+from rvq.local.stack import LocalStack
+from rvq.ports import why_taken
 from tests.support.concurrency import wait_until
 
 PATIENCE = 60.0
 ENDED = ("succeeded", "failed", "cancelled")
 # Small budgets: several test processes share one server.
-SMALL = {
-    "APP_DB_POOL": "8",
-    "APP_PROCESSES": "2",
-    "DISPATCHER_DB_POOL": "4",
-    "DISPATCHER_THREADS": "8",
-    "APP_LOG_FORMAT": "text",
-}
+SMALL = {"APP_DB_POOL": "8", "APP_PROCESSES": "2", "DISPATCHER_DB_POOL": "4", "DISPATCHER_THREADS": "8"}
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -41,7 +35,7 @@ class Answer:
         return json.loads(self.body)
 
     def expect(self, *statuses: int) -> Any:
-        """The decoded body of an answer with one of these statuses."""
+        """Return the decoded body of a response with one of these statuses."""
         assert self.status in statuses, (self.status, self.body[:2000])
         return self.json if self.body else None
 
@@ -50,73 +44,30 @@ def encoded(body: object) -> bytes | None:
     return body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
 
 
-class Rvq:
-    """Addresses, keys and processes; `api` and `dispatcher` are those started last.
+class Rvq(LocalStack):
+    """A stack with small budgets, and its API called as HTTP, whatever it responds.
 
     Webhooks may go to `hosts`; `changes` are settings, "" takes one away.
     """
 
     def __init__(self, database_url: str, folder: Path, *hosts: str, **changes: str) -> None:
-        self.folder = folder
-        self.bind = f"127.0.0.1:{unused_port()}"
-        self.keys = new_credentials()
-        settings = {
-            **SMALL,
-            **self.keys,
-            "APP_DATABASE_URL": database_url,
-            "APP_BIND": self.bind,
-            "APP_WEBHOOK_ALLOWED_HOSTS": ", ".join(f"http://{host}" for host in hosts) or "hooks.example",
-            "APP_WEBHOOK_PRIVATE_HOSTS": "127.0.0.1=127.0.0.0/8",
-            **changes,
-        }
-        self.settings = {name: value for name, value in settings.items() if value}
-        self.api: Process
-        self.dispatcher: Process
-        self._started: list[Process] = []
-        self._count = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://{self.bind}"
-
-    def log(self, name: str) -> Path:
-        """A new file for each process, so that a restarted one does not hide what the first one said."""
-        self._count += 1
-        return self.folder / f"{self._count:03}-{name}.log"
-
-    def start_api(self, **changes: str) -> Process:
-        environ = child_environ({**self.settings, **changes})
-        self.api = self._keep(start_api(environ, log=self.log("api")))
-        return self.api
+        origins = [f"http://{host}" for host in hosts]
+        settings = local_settings(database_url, *origins, **{**SMALL, **new_credentials(), **changes})
+        super().__init__(settings, folder)
 
     def kill_api(self) -> None:
         """All its processes at once, and wait until the last of them has let go of the port."""
         self.api.kill()
-        wait_until(lambda: is_free(self.bind), "the API's port is free", PATIENCE)
-
-    def start_dispatcher(self, **changes: str) -> Process:
-        environ = child_environ({**self.settings, **changes})
-        self.dispatcher = self._keep(start_dispatcher(environ, log=self.log("dispatcher")))
-        return self.dispatcher
+        host, _, port = self.bind.rpartition(":")
+        wait_until(lambda: not why_taken(host, int(port)), "the API's port is free", PATIENCE)
 
     def start_worker(self, handler: str, *options: str) -> Process:
         """`handler` is the name of a class in tests/e2e/handlers.py."""
-        return self.start_program("worker_sdk", f"tests.e2e.handlers:{handler}", *options)
+        return self.run_worker("worker_sdk", f"tests.e2e.handlers:{handler}", *options)
 
-    def start_program(self, module: str, *arguments: str) -> Process:
-        """A worker's process: it knows address, key and folder, and nothing else of RVQ."""
-        told = {
-            "RVQ_URL": self.url,
-            "RVQ_WORKER_TOKEN": self.keys["APP_WORKER_TOKEN"],
-            "E2E_FOLDER": str(self.folder),
-        }
-        command = [sys.executable, "-m", module, *arguments]
-        return self._keep(Process(module, command, child_environ(told), log=self.log("worker")))
-
-    def stop(self) -> None:
-        """The youngest first: workers, then what they talk to."""
-        for process in reversed(self._started):
-            process.stop(20)
+    def run_worker(self, *program: str) -> Process:
+        """Start a worker's process, with a log of its own."""
+        return self.start_program(f"worker-{len(self.processes)}", *program, E2E_FOLDER=str(self.folder))
 
     def call(
         self,
@@ -127,14 +78,14 @@ class Rvq:
         audience: str = "PARTNER",
         headers: Mapping[str, str] | None = None,
         timeout: float = 30,
-    ) -> Answer:
+    ) -> Response:
         """One request on a connection of its own; bytes are sent as they are, anything else as JSON."""
         connection = http.client.HTTPConnection(self.bind, timeout=timeout)
         with contextlib.closing(connection):
             return ask(connection, method, path, body, self.headers(audience, headers))
 
     def headers(self, audience: str, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        token = self.keys[f"APP_{audience}_TOKEN"]
+        token = self.settings[f"APP_{audience}_TOKEN"]
         return {"Authorization": f"Bearer {token}", "Content-Type": "application/json", **(more or {})}
 
     def worker(self, verb: str, body: object) -> Any:
@@ -154,16 +105,9 @@ class Rvq:
     def sub_tasks(self, task_id: str) -> list[Any]:
         return self.pages(f"/v1/tasks/{task_id}/sub_tasks")
 
-    def pages(self, path: str, limit: int = 1000) -> list[Any]:
-        """All items behind a listing."""
-        items: list[Any] = []
-        cursor: str | None = ""
-        while cursor is not None:
-            more = f"&cursor={cursor}" if cursor else ""
-            page = self.call("GET", f"{path}?limit={limit}{more}").expect(200)
-            items += page["items"]
-            cursor = page["next_cursor"] if page["items"] else None
-        return items
+    def pages(self, path: str) -> list[Any]:
+        """Return all items behind a listing."""
+        return list(self.client("partner").pages(*path.removeprefix("/v1/").split("/")))
 
     def wait_ended(self, task_id: str, deadline: float = PATIENCE) -> Any:
         wait_until(lambda: self.task(task_id)["status"] in ENDED, f"{task_id} has ended", deadline)
@@ -175,40 +119,22 @@ class Rvq:
         wait_until(file.exists, f"the handler makes {name}", PATIENCE)
         return file
 
-    def _keep(self, process: Process) -> Process:
-        self._started.append(process)
-        return process
-
 
 def ask(
     connection: http.client.HTTPConnection, method: str, path: str, body: object, headers: Mapping[str, str]
-) -> Answer:
+) -> Response:
     connection.request(method, path, encoded(body), dict(headers))
     response = connection.getresponse()
-    return Answer(response.status, dict(response.getheaders()), response.read())
-
-
-def is_free(bind: str) -> bool:
-    host, _, port = bind.rpartition(":")
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with contextlib.suppress(OSError):
-            probe.bind((host, int(port)))
-            return True
-    return False
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return Response(response.status, dict(response.getheaders()), response.read())
 
 
 @contextlib.contextmanager
 def running(database_url: str, *hosts: str, **changes: str) -> Iterator[Rvq]:
-    """With an API, not yet a dispatcher; everything is stopped at the end."""
-    with tempfile.TemporaryDirectory(prefix="rvq-e2e-") as folder:
-        rvq = Rvq(database_url, Path(folder), *hosts, **changes)
+    """Run an API, not yet a dispatcher; everything is stopped at the end."""
+    with (
+        tempfile.TemporaryDirectory(prefix="rvq-e2e-") as folder,
+        Rvq(database_url, Path(folder), *hosts, **changes) as rvq,
+    ):
         try:
             rvq.start_api()
             yield rvq
@@ -217,5 +143,3 @@ def running(database_url: str, *hosts: str, **changes: str) -> Iterator[Rvq]:
                 lines = log.read_text(errors="replace").splitlines()[-25:]
                 print(f"--- {log.name}", *lines, sep="\n")
             raise
-        finally:
-            rvq.stop()

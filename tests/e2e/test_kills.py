@@ -53,7 +53,7 @@ class Killer:
 
     def new_worker(self) -> Process:
         file = self.rvq.folder / f"worker-{len(list(self.rvq.folder.iterdir()))}.history"
-        return self.rvq.start_program("tests.e2e.recording_worker", str(file))
+        return self.rvq.run_worker("tests.e2e.recording_worker", str(file))
 
     def kill_one(self) -> None:
         choices: list[tuple[int, Callable[[], None]]] = [

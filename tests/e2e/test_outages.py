@@ -54,7 +54,7 @@ def test_results_that_workers_hold_while_the_api_is_dead_arrive_once(rvq: Rvq, d
 
 def held_results(rvq: Rvq) -> int:
     """How many workers say that they could not deliver."""
-    logs = [file.read_text() for file in rvq.folder.glob("*-worker.log")]
+    logs = [file.read_text() for file in rvq.folder.glob("worker-*.log")]
     return sum("complete failed" in log for log in logs)
 
 
@@ -73,7 +73,7 @@ def test_a_killed_dispatchers_delivery_is_sent_again_under_the_same_webhook_id(
     first, second = receiver.received
     assert (first.id, first.body) == (second.id, second.body)
     for one in (first, second):
-        one.verify(rvq.keys["APP_WEBHOOK_SECRET"])
+        one.verify(rvq.settings["APP_WEBHOOK_SECRET"])
     wait_until(lambda: attempts(rvq, task_id) == ["unknown", "delivered"], "both attempts are on record", 30)
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from rvq.embedded import Cluster
 from tests.dispatcher.receiver import Receiver
-from tests.e2e.rig import ENDED, Answer, Rvq, ask, running
+from tests.e2e.rig import ENDED, Response, Rvq, ask, running
 from tests.e2e.test_life_of_processes import is_drained
 from tests.support.concurrency import wait_until
 from tests.support.database import Database
@@ -77,11 +77,11 @@ class Client:
             self.rng.choices(operations, weights)[0]()
         self.connection.close()
 
-    def call(self, method: str, path: str, body: object = None, audience: str = "WORKER") -> Answer:
-        answer = ask(self.connection, method, path, body, self.rvq.headers(audience))
+    def call(self, method: str, path: str, body: object = None, audience: str = "WORKER") -> Response:
+        response = ask(self.connection, method, path, body, self.rvq.headers(audience))
         with self.shared.lock:
-            self.shared.statuses[answer.status] += 1
-        return answer
+            self.shared.statuses[response.status] += 1
+        return response
 
     def create(self) -> None:
         body = {
@@ -131,8 +131,8 @@ class Client:
     def batch(self, verb: str, name: str, items: list[Any], **fields: object) -> list[str]:
         if not items:
             return []
-        answer = self.call("POST", f"/v1/sub_tasks/{verb}", {"worker_id": "w", name: items, **fields})
-        return [one["outcome"] for one in answer.expect(200)["results"]]
+        response = self.call("POST", f"/v1/sub_tasks/{verb}", {"worker_id": "w", name: items, **fields})
+        return [one["outcome"] for one in response.expect(200)["results"]]
 
     def cancel(self) -> None:
         if task_id := self.some_task():
@@ -140,10 +140,10 @@ class Client:
 
     def retry(self) -> None:
         if task_id := self.some_task():
-            answer = self.call("POST", f"/v1/admin/tasks/{task_id}/retry", audience="ADMIN")
-            answer.expect(200, 409)
+            response = self.call("POST", f"/v1/admin/tasks/{task_id}/retry", audience="ADMIN")
+            response.expect(200, 409)
             with self.shared.lock:
-                self.shared.retried[task_id] += answer.status == 200
+                self.shared.retried[task_id] += response.status == 200
 
     def look(self) -> None:
         self.call("GET", "/v1/stats", audience="PARTNER").expect(200)

@@ -31,7 +31,7 @@ def webhooks(receiver: Receiver, rvq: Rvq, count: int = 1) -> list[Received]:
     """Wait for that many, each with a signature that an independent library accepts."""
     received = arrived(receiver, count)
     for one in received:
-        one.verify(rvq.keys["APP_WEBHOOK_SECRET"])
+        one.verify(rvq.settings["APP_WEBHOOK_SECRET"])
     return received
 
 
@@ -240,7 +240,7 @@ def test_an_admin_retry_ends_in_a_new_event_with_a_new_webhook_id(rvq: Rvq, rece
 def test_the_secret_is_rotated_while_receivers_go_on_with_the_one_they_have(
     rvq: Rvq, receiver: Receiver
 ) -> None:
-    old = rvq.keys["APP_WEBHOOK_SECRET"]
+    old = rvq.settings["APP_WEBHOOK_SECRET"]
     new = "whsec_" + "bmV3IHNlY3JldCBvZiBtb3JlIHRoYW4gMjQgYnl0ZXM="
     rvq.start_worker("Echo")
     holds = []

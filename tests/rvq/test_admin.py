@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from rvq.local.stack import child_environ
+from rvq.local.settings import child_environ
 from tests.dispatcher.receiver import Answer, Received, Receiver
 from tests.e2e.rig import Rvq, running
 from tests.support.concurrency import wait_until
@@ -39,8 +38,8 @@ def admin(rvq: Rvq) -> Admin:
     """Runs the command with the address and the admin key, and nothing else of RVQ; "" takes one away."""
 
     def run(*arguments: str, **changes: str) -> Said:
-        told = {"RVQ_URL": rvq.url, "APP_ADMIN_TOKEN": rvq.keys["APP_ADMIN_TOKEN"], **changes}
-        environ = child_environ({name: value for name, value in told.items() if value}, os.environ)
+        told = {"RVQ_URL": rvq.url, "APP_ADMIN_TOKEN": rvq.settings["APP_ADMIN_TOKEN"], **changes}
+        environ = child_environ({name: value for name, value in told.items() if value})
         command = [sys.executable, "-m", "rvq.__main__", "admin", *arguments]
         done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
         return Said(done.returncode, done.stdout, done.stderr)
@@ -138,7 +137,7 @@ def test_deliveries_are_listed_and_sent_again_one_by_one_or_all_that_match(
 
 
 def test_wrong_keys_and_addresses_are_messages_that_never_show_the_key(rvq: Rvq, admin: Admin) -> None:
-    worker = rvq.keys["APP_WORKER_TOKEN"]
+    worker = rvq.settings["APP_WORKER_TOKEN"]
     others = admin("stats", APP_ADMIN_TOKEN=worker)
     assert (others.status, "unauthorized, 401" in others.err) == (1, True)
     nobody = admin("stats", RVQ_URL="http://127.0.0.1:1")
@@ -148,7 +147,7 @@ def test_wrong_keys_and_addresses_are_messages_that_never_show_the_key(rvq: Rvq,
     assert admin("stats", APP_ADMIN_TOKEN="").err == "rvq: APP_ADMIN_TOKEN is not set\n"
     shown = "".join(said.out + said.err for said in (others, nobody))
     assert worker not in shown
-    assert rvq.keys["APP_ADMIN_TOKEN"] not in shown
+    assert rvq.settings["APP_ADMIN_TOKEN"] not in shown
     assert admin("queue", "e2e", "--pause", "--resume").status == 2
 
 
@@ -163,7 +162,7 @@ def test_a_ping_is_a_signed_webhook_and_is_explained(rvq: Rvq) -> None:
     with Receiver() as receiver:
         said = ping(rvq, receiver, receiver.url())
         (received,) = receiver.received
-    received.verify(rvq.keys["APP_WEBHOOK_SECRET"])
+    received.verify(rvq.settings["APP_WEBHOOK_SECRET"])
     assert received.id.startswith("evt_ping_")
     assert said.status == 0
     for line in (

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from rvq.client import Client
 from rvq.embedded import Cluster
 from rvq.local.credentials import local_credentials
-from rvq.local.stack import OUR_PREFIXES, is_ready
+from rvq.local.settings import child_environ
+from rvq.local.stack import is_ready
+from rvq.ports import free_port
 
 Up = subprocess.Popen[str]
-
-
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture
@@ -41,15 +34,14 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def up(folder: Path) -> Iterator[Callable[[], Up]]:
     """Starts `rvq up` in the folder, on one port; whatever still runs is killed, its children follow."""
-    bind = f"127.0.0.1:{unused_port()}"
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(OUR_PREFIXES)}
+    environ = child_environ({"APP_BIND": f"127.0.0.1:{free_port()}"})
     started: list[Up] = []
 
     def up() -> Up:
         command = [sys.executable, "-m", "rvq.__main__", "up", "--data", str(folder)]
         process = subprocess.Popen(
             command,
-            env={**environ, "APP_BIND": bind},
+            env=environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -75,31 +67,23 @@ def banner(process: Up) -> str:
     raise AssertionError(f"rvq up ended with {process.wait()}:\n{said}")
 
 
-def call(folder: Path, method: str, path: str, body: object = None) -> Any:
-    """A partner's call, with what the stack's own file says about address and key."""
+def partner(folder: Path) -> Client:
+    """A client with what the stack's own file says about address and key."""
     environment = local_credentials(folder / "environment")
-    connection = http.client.HTTPConnection(environment["RVQ_URL"].removeprefix("http://"), timeout=30)
-    headers = {
-        "Authorization": f"Bearer {environment['APP_PARTNER_TOKEN']}",
-        "Content-Type": "application/json",
-    }
-    connection.request(method, path, json.dumps(body) if body else None, headers)
-    response = connection.getresponse()
-    assert response.status < 300, response.read()
-    return json.loads(response.read())
+    return Client(environment["RVQ_URL"], environment["APP_PARTNER_TOKEN"])
 
 
 def test_it_serves_stops_on_sigint_and_keeps_its_data(up: Callable[[], Up], folder: Path) -> None:
     first = up()
     banner(first)
-    task = call(folder, "POST", "/v1/tasks", {"sub_tasks": [{"payload": 1}]})
+    task = partner(folder).post("tasks", body={"sub_tasks": [{"payload": 1}]})
     first.send_signal(signal.SIGINT)
     assert first.wait(60) == 0
     assert Cluster(folder / "postgresql").running is None
     assert not is_ready(local_credentials(folder / "environment")["RVQ_URL"].removeprefix("http://"))
     second = up()
     banner(second)
-    assert call(folder, "GET", f"/v1/tasks/{task['id']}")["counts"]["queued"] == 1
+    assert partner(folder).get("tasks", task["id"])["counts"]["queued"] == 1
     second.terminate()
     assert second.wait(60) == 0
 
@@ -112,7 +96,7 @@ def test_started_twice_the_second_refuses_and_the_first_goes_on(up: Callable[[],
     assert second.returncode == 1
     assert "runs in" in output
     assert "already" in output
-    assert call(folder, "GET", "/v1/stats")
+    assert partner(folder).get("stats")
 
 
 def test_killed_in_the_middle_it_leaves_nothing_in_the_way_of_the_next(
@@ -120,12 +104,12 @@ def test_killed_in_the_middle_it_leaves_nothing_in_the_way_of_the_next(
 ) -> None:
     first = up()
     banner(first)
-    task = call(folder, "POST", "/v1/tasks", {"sub_tasks": [{"payload": 1}]})
+    task = partner(folder).post("tasks", body={"sub_tasks": [{"payload": 1}]})
     first.kill()
     first.wait()
     second = up()
     banner(second)
-    assert call(folder, "GET", f"/v1/tasks/{task['id']}")["status"] == "queued"
+    assert partner(folder).get("tasks", task["id"])["status"] == "queued"
 
 
 def test_an_api_that_dies_ends_the_stack_with_a_message(up: Callable[[], Up], folder: Path) -> None:

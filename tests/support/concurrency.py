@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
@@ -11,6 +10,7 @@ from typing import ParamSpec, TypeVar
 import psycopg2
 
 from app.db import Connection
+from rvq import waiting
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,11 +29,8 @@ def background(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Itera
 
 def wait_until(condition: Callable[[], object], what: str, deadline_seconds: float = 15) -> None:
     """Ask again until it holds. Fails with `what` did not happen; the time is only a safety net."""
-    give_up = time.monotonic() + deadline_seconds
-    while not condition():
-        if time.monotonic() > give_up:
-            raise AssertionError(f"did not happen in {deadline_seconds} s: {what}")
-        time.sleep(POLL_SECONDS)
+    if not waiting.wait_until(condition, deadline_seconds, POLL_SECONDS):
+        raise AssertionError(f"did not happen in {deadline_seconds} s: {what}")
 
 
 def wait_until_blocked(observer: Connection, waiting: Connection, by: Connection | None = None) -> None:

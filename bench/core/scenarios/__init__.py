@@ -1,4 +1,4 @@
-"""The scenarios by name: each takes the cluster and a size and returns what it found."""
+"""Each scenario takes the cluster and a size and returns what it found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead tuples over a long run at a fixed rate: bounded, or growing?"""
+"""Dead tuples over a long run at a fixed rate are bounded, or they grow."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from bench.core import scripts
 from bench.core.finding import Finding, Size, Target
+from bench.core.measured_database import MeasuredDatabase
 from bench.core.pgbench import Load
-from bench.core.testbed import Testbed
-from bench.stats import percentile, table, written
+from bench.stats import percentile, written
 from bench.svg import Point, line_chart
 from rvq.embedded import Cluster
+from rvq.tables import markdown_table
 
 CLIENTS, RATE, SECONDS = 8, 400, 1_200
 # A delivery row leaves when it is sent, and nobody sends here: it is not looked at.
@@ -25,15 +26,15 @@ Look = tuple[float, str, int, int]  # seconds, table, dead tuples, bytes
 
 
 def bloat(cluster: Cluster, size: Size) -> Finding:
-    """Whole tasks at 400 a second for twenty minutes: dead tuples of the tables that are updated."""
-    testbed = Testbed(cluster, "bloat")
+    """Watch dead tuples of the tables that are updated: whole tasks at 400 a second for twenty minutes."""
+    database = MeasuredDatabase(cluster, "bloat")
     load = Load(scripts.life(2), CLIENTS, seconds=size.seconds(SECONDS), rate=RATE)
     looks: list[Look] = []
     done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(testbed, load.seconds / 200, done, looks))
+    watcher = threading.Thread(target=_watch, args=(database, load.seconds / 200, done, looks))
     watcher.start()
     try:
-        sample = testbed.run(load, 2)
+        sample = database.run(load, 2)
     finally:
         done.set()
         watcher.join()
@@ -49,17 +50,17 @@ def bloat(cluster: Cluster, size: Size) -> Finding:
     )
 
 
-def _watch(testbed: Testbed, pause: float, done: threading.Event, looks: list[Look]) -> None:
+def _watch(database: MeasuredDatabase, pause: float, done: threading.Event, looks: list[Look]) -> None:
     began = time.monotonic()
     while not done.wait(min(max(pause, 0.1), 5.0)):
-        rows = testbed.execute(LOOK.format("','".join(TABLES)))
+        rows = database.execute(LOOK.format("','".join(TABLES)))
         looks += [
             (time.monotonic() - began, str(name), int(str(dead)), int(str(size))) for name, dead, size in rows
         ]
 
 
 def _worst(looks: Sequence[Look], seconds: float, part: tuple[float, float]) -> int:
-    """The most dead tuples of any table in a part (shares) of the run."""
+    """Return the most dead tuples of any table in a part (shares) of the run."""
     low, high = part[0] * seconds, part[1] * seconds
     return max((dead for at, _, dead, _ in looks if low <= at <= high), default=0)
 
@@ -77,4 +78,4 @@ def _summary(looks: Sequence[Look]) -> str:
         dead = sorted(look[2] for look in looks if look[1] == name)
         size = max((look[3] for look in looks if look[1] == name), default=0)
         rows.append((f"`{name}`", *(written(percentile(dead, share)) for share in (0.5, 1.0)), written(size)))
-    return table(("table", "median dead", "most dead", "largest bytes"), rows)
+    return markdown_table(("table", "median dead", "most dead", "largest bytes"), rows)

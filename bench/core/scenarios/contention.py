@@ -1,4 +1,4 @@
-"""Many clients at one queue head and one parent row; and what a bigger create saves."""
+"""Many clients meet at one queue head and one parent row; a bigger create saves something."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import partial
 
 from bench.core import scripts
 from bench.core.finding import Finding, Size, Target, compared
+from bench.core.measured_database import MeasuredDatabase
 from bench.core.pgbench import Load
 from bench.core.sample import Sample, alternate, median
-from bench.core.testbed import Testbed
 from bench.svg import bar_chart, line_chart
 from rvq.embedded import Cluster
 
@@ -20,13 +20,16 @@ SECONDS = 10
 
 
 def fan_in(cluster: Cluster, size: Size) -> Finding:
-    """One task of 10 000 sub_tasks against a thousand of 10, each finished by 16 clients."""
+    """Compare one task of 10 000 sub_tasks with a thousand of 10, each finished by 16 clients."""
     sub_tasks = size.count(10_000, least=320)
-    testbed = Testbed(cluster, "fan_in")
+    database = MeasuredDatabase(cluster, "fan_in")
     one, many = f"1 task of {sub_tasks:,}", f"{sub_tasks // 10:,} tasks of 10"
     samples = alternate(
         size.runs,
-        {one: partial(_drain, testbed, sub_tasks, sub_tasks), many: partial(_drain, testbed, sub_tasks, 10)},
+        {
+            one: partial(_drain, database, sub_tasks, sub_tasks),
+            many: partial(_drain, database, sub_tasks, 10),
+        },
     )
     question = "Fan-in: all sub_tasks of one task, or of many"
     rates = {name: {"sub_tasks/s": median(runs, "sub_tasks/s")} for name, runs in samples.items()}
@@ -45,20 +48,20 @@ def fan_in(cluster: Cluster, size: Size) -> Finding:
     )
 
 
-def _drain(testbed: Testbed, sub_tasks: int, per_task: int) -> Sample:
-    testbed.execute("SELECT rvq.reset()")
-    testbed.fill_queue(sub_tasks, per_task)
+def _drain(database: MeasuredDatabase, sub_tasks: int, per_task: int) -> Sample:
+    database.execute("SELECT rvq.reset()")
+    database.fill_queue(sub_tasks, per_task)
     turns = math.ceil(sub_tasks / FAN_IN_LIMIT / FAN_IN_CLIENTS)
     load = Load(scripts.drain(FAN_IN_LIMIT), FAN_IN_CLIENTS, transactions=turns)
-    return testbed.run(load, sub_tasks / (turns * FAN_IN_CLIENTS))
+    return database.run(load, sub_tasks / (turns * FAN_IN_CLIENTS))
 
 
 def connections(cluster: Cluster, size: Size) -> Finding:
-    """The single-call life of a task at 1, 4, 16 and 32 connections."""
-    testbed = Testbed(cluster, "connections")
+    """Measure the single-call life of a task at 1, 4, 16 and 32 connections."""
+    database = MeasuredDatabase(cluster, "connections")
     loads = {count: Load(scripts.life(2), count, seconds=size.seconds(SECONDS)) for count in CONNECTIONS}
     samples = alternate(
-        size.runs, {_connections(count): partial(testbed.run, load, 2) for count, load in loads.items()}
+        size.runs, {_connections(count): partial(database.run, load, 2) for count, load in loads.items()}
     )
     rates = [(float(count), median(samples[_connections(count)], "transactions/s")) for count in CONNECTIONS]
     return Finding(
@@ -77,11 +80,11 @@ def _connections(count: int) -> str:
 
 def create_sizes(cluster: Cluster, size: Size) -> Finding:
     """Create of 1, 10, 100 and 1 000 sub_tasks."""
-    testbed = Testbed(cluster, "create_sizes")
+    database = MeasuredDatabase(cluster, "create_sizes")
 
     def run(sub_tasks: int) -> Sample:
-        testbed.execute("SELECT rvq.reset()")
-        return testbed.run(Load(scripts.create(sub_tasks), 4, seconds=size.seconds(SECONDS)), sub_tasks)
+        database.execute("SELECT rvq.reset()")
+        return database.run(Load(scripts.create(sub_tasks), 4, seconds=size.seconds(SECONDS)), sub_tasks)
 
     samples = alternate(size.runs, {f"of {count:,}": partial(run, count) for count in CREATE_SIZES})
     cost = {name: {"us": median(runs, "server CPU us/sub_task")} for name, runs in samples.items()}

@@ -1,4 +1,4 @@
-"""Does claim and complete cost the same whatever has been finished and whatever waits?"""
+"""Claim and complete should cost the same whatever has been finished and whatever waits."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from functools import partial
 
 from bench.core import scripts
 from bench.core.finding import Finding, Size, compared
+from bench.core.measured_database import MeasuredDatabase
 from bench.core.pgbench import Load
 from bench.core.sample import Variants, alternate
-from bench.core.testbed import Testbed
 from bench.svg import bar_chart
 from rvq.embedded import Cluster
 
@@ -19,35 +19,35 @@ FLAT = {"p50 ms": 1.15, "p99 ms": 1.5, "server CPU us/transaction": None}
 
 
 def history(cluster: Cluster, size: Size) -> Finding:
-    """An empty history against five million finished sub_tasks, in the partition that is written to."""
+    """Compare an empty history with five million finished sub_tasks, in the partition that is written to."""
     finished = size.count(5_000_000, least=8_000)
-    testbeds = {
-        "none finished": Testbed(cluster, "history_none"),
-        f"{finished:,} finished": Testbed(cluster, "history_long"),
+    databases = {
+        "none finished": MeasuredDatabase(cluster, "history_none"),
+        f"{finished:,} finished": MeasuredDatabase(cluster, "history_long"),
     }
-    testbeds[f"{finished:,} finished"].finish_many(finished)
-    for testbed in testbeds.values():
-        testbed.fill_queue(SHORT_BACKLOG, LIMIT)
-    return _steady("Claim and complete, by how many sub_tasks were finished before", testbeds, size)
+    databases[f"{finished:,} finished"].finish_many(finished)
+    for database in databases.values():
+        database.fill_queue(SHORT_BACKLOG, LIMIT)
+    return _steady("Claim and complete, by how many sub_tasks were finished before", databases, size)
 
 
 def backlog(cluster: Cluster, size: Size) -> Finding:
-    """A thousand queued against two million."""
+    """Compare a thousand queued with two million."""
     queued = size.count(2_000_000, least=4_000)
-    testbeds = {}
+    databases = {}
     for count in (SHORT_BACKLOG, queued):
-        testbeds[f"{count:,} queued"] = testbed = Testbed(cluster, f"backlog_{count}")
-        testbed.fill_queue(count, LIMIT)
-    return _steady("Claim and complete, by how many sub_tasks are queued", testbeds, size)
+        databases[f"{count:,} queued"] = database = MeasuredDatabase(cluster, f"backlog_{count}")
+        database.fill_queue(count, LIMIT)
+    return _steady("Claim and complete, by how many sub_tasks are queued", databases, size)
 
 
-def _steady(question: str, testbeds: dict[str, Testbed], size: Size) -> Finding:
+def _steady(question: str, databases: dict[str, MeasuredDatabase], size: Size) -> Finding:
     """Create, claim and complete at the same pace, so that the backlog stays as long as it is."""
     load = Load(scripts.steady(LIMIT), CLIENTS, seconds=size.seconds(SECONDS), turns=True)
     samples = alternate(
-        size.runs, {name: partial(testbed.run, load, LIMIT / 2) for name, testbed in testbeds.items()}
+        size.runs, {name: partial(database.run, load, LIMIT / 2) for name, database in databases.items()}
     )
-    base, other = testbeds
+    base, other = databases
     return Finding(
         question,
         samples,

@@ -1,4 +1,4 @@
-"""A transaction left open for minutes pins vacuum's horizon: what claims cost meanwhile, and afterwards."""
+"""A transaction left open for minutes pins vacuum's horizon, and claims may cost more."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import partial
 
 from bench.core import scripts
 from bench.core.finding import Finding, Size, Target, compared
+from bench.core.measured_database import MeasuredDatabase
 from bench.core.pgbench import Load
 from bench.core.sample import Sample, Variants
-from bench.core.testbed import Testbed
 from bench.svg import Point, line_chart
 from rvq.embedded import Cluster
 
@@ -21,16 +21,16 @@ BEFORE, AT_THE_END, AFTER = "before", "after 5 minutes pinned", "a minute after 
 
 
 def horizon(cluster: Cluster, size: Size) -> Finding:
-    """Load without a pause, cut into slices: before, while a snapshot is held, and after it is let go."""
-    testbed = Testbed(cluster, "horizon")
-    testbed.fill_queue(BACKLOG, LIMIT)
-    take = partial(_slice, testbed, size.seconds(SLICE_SECONDS))
+    """Measure load without a pause, in slices: before, while a snapshot is held, and after it is let go."""
+    database = MeasuredDatabase(cluster, "horizon")
+    database.fill_queue(BACKLOG, LIMIT)
+    take = partial(_slice, database, size.seconds(SLICE_SECONDS))
     pinned_slices = max(size.runs, round(PINNED_SECONDS * size.factor / SLICE_SECONDS))
     recovery_slices = max(size.runs, round(RECOVERY_SECONDS * size.factor / SLICE_SECONDS))
-    with testbed.maintained():
+    with database.maintained():
         take()  # fills caches
         before = [take() for _ in range(size.runs)]
-        with _pinned(testbed):
+        with _pinned(database):
             pinned = [take() for _ in range(pinned_slices)]
         after = [take() for _ in range(recovery_slices + size.runs)]
     samples = {BEFORE: before, AT_THE_END: pinned[-size.runs :], AFTER: after[-size.runs :]}
@@ -48,15 +48,15 @@ def horizon(cluster: Cluster, size: Size) -> Finding:
     )
 
 
-def _slice(testbed: Testbed, seconds: float) -> Sample:
+def _slice(database: MeasuredDatabase, seconds: float) -> Sample:
     load = Load(scripts.steady(LIMIT), CLIENTS, seconds=seconds, turns=True)
-    return testbed.run(load, LIMIT / 2, maintained=False)
+    return database.run(load, LIMIT / 2, maintained=False)
 
 
 @contextlib.contextmanager
-def _pinned(testbed: Testbed) -> Iterator[None]:
+def _pinned(database: MeasuredDatabase) -> Iterator[None]:
     """Hold a snapshot and a transaction id."""
-    with contextlib.closing(testbed.connect()) as connection, connection.cursor() as cursor:
+    with contextlib.closing(database.connect()) as connection, connection.cursor() as cursor:
         cursor.execute("SET idle_in_transaction_session_timeout = 0")
         cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         cursor.execute("SELECT pg_current_xact_id()")

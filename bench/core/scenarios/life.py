@@ -1,4 +1,4 @@
-"""The whole life of a task in its two shapes, beside the least that any implementation has to write."""
+"""The whole life of a task is measured beside the least that any implementation has to write."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from functools import partial
 
 from bench.core import baselines, scripts
 from bench.core.finding import Finding, Size, Target, compared
+from bench.core.measured_database import MeasuredDatabase
 from bench.core.pgbench import Load, run_pgbench
 from bench.core.sample import Sample, Variants, alternate, median
-from bench.core.testbed import Testbed
-from bench.stats import table, written
+from bench.stats import written
 from bench.svg import bar_chart
 from rvq.embedded import Cluster
+from rvq.tables import markdown_table
 
 SECONDS = 10
 RVQ, PLAIN, BARE, NO_WAIT = "RVQ", "plain rows", "a bare queue", "RVQ, asynchronous commit"
@@ -41,9 +42,9 @@ def batch_life(cluster: Cluster, size: Size) -> Finding:
 def _life(
     cluster: Cluster, size: Size, name: str, *, sub_tasks: int, clients: int, rate: tuple[str, float]
 ) -> Finding:
-    testbed = Testbed(cluster, f"life_{name}")
+    database = MeasuredDatabase(cluster, f"life_{name}")
     ours = Load(scripts.life(sub_tasks), clients, seconds=size.seconds(SECONDS))
-    samples = _measure(testbed, size, ours, sub_tasks)
+    samples = _measure(database, size, ours, sub_tasks)
     question = f"A task's whole life: create, claim, complete {sub_tasks}, event; {clients} connections"
     return Finding(
         question,
@@ -53,7 +54,7 @@ def _life(
         plots={"rate": _plot(question, samples, rate[0])},
         tables={
             "Mean latency of each statement, RVQ": _statements(samples[RVQ]),
-            "Where the time goes: functions by their own time": _functions(testbed, ours),
+            "Where the time goes: functions by their own time": _functions(database, ours),
         },
         notes=[
             "`plain rows`: the same rows, one INSERT or UPDATE by primary key a row, in three transactions"
@@ -65,14 +66,14 @@ def _life(
     )
 
 
-def _measure(testbed: Testbed, size: Size, ours: Load, sub_tasks: int) -> Variants:
+def _measure(database: MeasuredDatabase, size: Size, ours: Load, sub_tasks: int) -> Variants:
     def run_ours(load: Load) -> Sample:
-        testbed.execute("SELECT rvq.reset()")
-        return testbed.run(load, sub_tasks)
+        database.execute("SELECT rvq.reset()")
+        return database.run(load, sub_tasks)
 
     def run_beside(tables: str, load: Load) -> Sample:
-        testbed.execute(tables)
-        return testbed.run(load, sub_tasks, maintained=False)
+        database.execute(tables)
+        return database.run(load, sub_tasks, maintained=False)
 
     no_wait = replace(ours, options={"synchronous_commit": "off"})
     plain = replace(ours, script=baselines.plain_life(sub_tasks))
@@ -114,23 +115,25 @@ def _plot(question: str, samples: Variants, figure: str) -> str:
 
 def _statements(runs: list[Sample]) -> str:
     middle = sorted(runs, key=lambda run: run.figure("p50 ms"))[len(runs) // 2]
-    return table(("statement", "mean ms"), [(f"`{text}`", written(ms)) for text, ms in middle.statements])
+    return markdown_table(
+        ("statement", "mean ms"), [(f"`{text}`", written(ms)) for text, ms in middle.statements]
+    )
 
 
-def _functions(testbed: Testbed, load: Load) -> str:
-    """One more run with PostgreSQL's function timing, which costs time: it is not among the samples."""
-    testbed.execute("SELECT rvq.reset()", "SELECT pg_stat_reset()")
-    outcome = run_pgbench(
-        testbed.cluster,
-        testbed.name,
+def _functions(database: MeasuredDatabase, load: Load) -> str:
+    """Run once more with PostgreSQL's function timing, which costs time: it is not among the samples."""
+    database.execute("SELECT rvq.reset()", "SELECT pg_stat_reset()")
+    run = run_pgbench(
+        database.cluster,
+        database.name,
         Load(load.script, load.clients, load.seconds, options={"track_functions": "all"}),
     )
-    rows = testbed.execute(
+    rows = database.execute(
         "SELECT funcname, calls, total_time, self_time FROM pg_stat_user_functions"
         " WHERE schemaname = 'rvq' ORDER BY self_time DESC LIMIT 12"
     )
     per_task = [
-        (f"`{name}`", *(written(float(str(value)) / outcome.transactions) for value in values))
+        (f"`{name}`", *(written(float(str(value)) / run.transactions) for value in values))
         for name, *values in rows
     ]
-    return table(("function", "calls/task", "ms/task with callees", "own ms/task"), per_task)
+    return markdown_table(("function", "calls/task", "ms/task with callees", "own ms/task"), per_task)

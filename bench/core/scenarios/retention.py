@@ -1,4 +1,4 @@
-"""A day of half a million tasks expires: how long that takes, and whether a claim waits for it."""
+"""A day of half a million tasks expires; no claim should wait for it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import time
 
 from bench.core import scripts
 from bench.core.finding import Finding, Size, Target
+from bench.core.measured_database import MeasuredDatabase
 from bench.core.pgbench import Load, run_pgbench
 from bench.core.sample import Sample
-from bench.core.testbed import Testbed
-from bench.stats import table, written
+from bench.stats import written
 from rvq.embedded import Cluster
+from rvq.tables import markdown_table
 
 TASKS, AT_ONCE, CLIENTS = 500_000, 500, 4
 LIMIT, LOAD_CLIENTS, LOAD_RATE, LOAD_SECONDS = 10, 4, 100, 6
@@ -33,15 +34,15 @@ SELECT count(*) FROM pg_stat_activity
 def retention(cluster: Cluster, size: Size) -> Finding:
     """Drop a day of 500 000 tasks with a million sub_tasks, all delivered, while others work."""
     tasks = size.count(TASKS, least=AT_ONCE)
-    testbed = Testbed(cluster, "retention")
-    _fill_day(testbed, tasks)
+    database = MeasuredDatabase(cluster, "retention")
+    _fill_day(database, tasks)
     load = Load(scripts.steady(LIMIT), LOAD_CLIENTS, seconds=LOAD_SECONDS, rate=LOAD_RATE, turns=True)
-    without = testbed.run(load, LIMIT / 2)
-    undone = [_seconds_undone(testbed) for _ in range(size.runs)]
-    beside, steps, waits = _beside(testbed, load)
-    left = testbed.execute("SELECT sum(tasks_succeeded + deliveries_delivered) FROM rvq.current_counters")
+    without = database.run(load, LIMIT / 2)
+    undone = [_seconds_undone(database) for _ in range(size.runs)]
+    beside, steps, waits = _beside(database, load)
+    left = database.execute("SELECT sum(tasks_succeeded + deliveries_delivered) FROM rvq.current_counters")
     # The day's tasks are taken out of the counters: only what the load did is still counted.
-    finished = testbed.execute("SELECT count(*) FROM rvq.events")
+    finished = database.execute("SELECT count(*) FROM rvq.events")
     assert left == finished, f"{left} are counted, {finished} are there"
     return Finding(
         f"Retention of a day of {tasks:,} tasks of 2, each with its webhook delivered",
@@ -63,9 +64,9 @@ def retention(cluster: Cluster, size: Size) -> Finding:
     )
 
 
-def _fill_day(testbed: Testbed, tasks: int) -> None:
-    """The day comes and goes: all is created, claimed, completed and delivered by the functions."""
-    testbed.execute(
+def _fill_day(database: MeasuredDatabase, tasks: int) -> None:
+    """Let the day come and go: the functions create, claim, complete and deliver everything."""
+    database.execute(
         *(f"SET {name} = '{value}'" for name, value in PAST.items()), "SELECT rvq.create_partitions(0)"
     )
     script = (
@@ -76,49 +77,49 @@ def _fill_day(testbed: Testbed, tasks: int) -> None:
     )
     clients = min(CLIENTS, tasks // AT_ONCE)
     turns = tasks // AT_ONCE // clients
-    run_pgbench(testbed.cluster, testbed.name, Load(script, clients, transactions=turns, options=PAST))
+    run_pgbench(database.cluster, database.name, Load(script, clients, transactions=turns, options=PAST))
     rest = Load(
         scripts.claim(AT_ONCE) + scripts.complete() + scripts.deliver(AT_ONCE),
         1,
         transactions=1,
         options=PAST,
     )
-    while testbed.execute(OPEN) != [(False,)]:
-        run_pgbench(testbed.cluster, testbed.name, rest)
-    testbed.execute("SELECT rvq.fold_counters()", "VACUUM ANALYZE", "CHECKPOINT")
+    while database.execute(OPEN) != [(False,)]:
+        run_pgbench(database.cluster, database.name, rest)
+    database.execute("SELECT rvq.fold_counters()", "VACUUM ANALYZE", "CHECKPOINT")
 
 
-def _seconds_undone(testbed: Testbed) -> float:
-    """Of the first step of a day: it drops the tasks, and takes all they count for out of the counters."""
+def _seconds_undone(database: MeasuredDatabase) -> float:
+    """Return the seconds of a day's first step, which drops its tasks and takes them out of the counters."""
     for _ in range(TRIES):
-        took, did = _step(testbed, undo=True)
+        took, did = _step(database, undo=True)
         if did:
             return took
     raise AssertionError("the day can't be dropped")
 
 
-def _step(testbed: Testbed, *, undo: bool) -> tuple[float, bool]:
-    """Its seconds, and whether it did anything: it gives way to whoever holds a lock, autovacuum too."""
-    with contextlib.closing(testbed.connect()) as connection, connection.cursor() as cursor:
+def _step(database: MeasuredDatabase, *, undo: bool) -> tuple[float, bool]:
+    """Return its seconds, and whether it did anything: it gives way to any lock, autovacuum's too."""
+    with contextlib.closing(database.connect()) as connection, connection.cursor() as cursor:
         connection.autocommit = not undo
         began = time.monotonic()
         cursor.execute(STEP)
         return time.monotonic() - began, cursor.fetchall() != [(0,)]
 
 
-def _beside(testbed: Testbed, load: Load) -> tuple[Sample, list[float], int]:
-    """The load's sample, the seconds of each step, and how many claims were seen waiting for a lock."""
+def _beside(database: MeasuredDatabase, load: Load) -> tuple[Sample, list[float], int]:
+    """Return the load's sample, the seconds of each step, and how many claims waited for a lock."""
     steps: list[float] = []
     waits: list[int] = []
     done = threading.Event()
 
     def expire() -> None:
         time.sleep(load.seconds / 4)
-        while testbed.execute(LEFT) != [(0,)]:
-            steps.append(_step(testbed, undo=False)[0])
+        while database.execute(LEFT) != [(0,)]:
+            steps.append(_step(database, undo=False)[0])
 
     def watch() -> None:
-        with contextlib.closing(testbed.connect()) as connection, connection.cursor() as cursor:
+        with contextlib.closing(database.connect()) as connection, connection.cursor() as cursor:
             while not done.wait(WATCH_SECONDS):
                 cursor.execute(WAITING)
                 waits.append(cursor.fetchall()[0][0])
@@ -126,7 +127,7 @@ def _beside(testbed: Testbed, load: Load) -> tuple[Sample, list[float], int]:
     threads = [threading.Thread(target=target) for target in (expire, watch)]
     for thread in threads:
         thread.start()
-    sample = testbed.run(load, LIMIT / 2)
+    sample = database.run(load, LIMIT / 2)
     threads[0].join()
     done.set()
     threads[1].join()
@@ -134,4 +135,6 @@ def _beside(testbed: Testbed, load: Load) -> tuple[Sample, list[float], int]:
 
 
 def _table(steps: list[float]) -> str:
-    return table(("step", "seconds"), [(str(number), written(took)) for number, took in enumerate(steps, 1)])
+    return markdown_table(
+        ("step", "seconds"), [(str(number), written(took)) for number, took in enumerate(steps, 1)]
+    )

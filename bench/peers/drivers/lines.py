@@ -22,7 +22,7 @@ _saying = threading.Lock()
 
 
 def say(**fields: object) -> None:
-    """One line to the runner; from any thread."""
+    """Write one line to the runner; any thread may."""
     line = json.dumps(fields) + "\n"
     with _saying:
         sys.stdout.write(line)
@@ -34,7 +34,7 @@ def say_ready(*packages: str) -> None:
 
 
 def say_called(task: object) -> None:
-    """The callback of a task runs, now."""
+    """Tell that the callback of a task runs now."""
     say(called=str(task), at=time.time())
 
 
@@ -66,13 +66,13 @@ class Tally:
 
 
 def payload(number: int) -> dict[str, object]:
-    """A document of PAYLOAD_BYTES as JSON."""
+    """Return a document of PAYLOAD_BYTES as JSON."""
     empty = len(json.dumps({"number": number, "text": ""}))
     return {"number": number, "text": "x" * (PAYLOAD_BYTES - empty)}
 
 
 def next_command() -> Command | None:
-    """The runner's next wish; None when there will be none."""
+    """Read the runner's next command; None when there will be none."""
     line = sys.stdin.readline()
     return dict(json.loads(line)) if line else None
 
@@ -97,5 +97,5 @@ async def serve(does: dict[str, Callable[[Command], Awaitable[None]]]) -> None:
 
 
 def slices(count: int, most: int) -> list[range]:
-    """0..count in ranges of at most `most`."""
+    """Return 0..count in ranges of at most `most`."""
     return [range(start, min(start + most, count)) for start in range(0, count, most)]

@@ -47,15 +47,15 @@ ALONE = "alone"  # the queue of single calls, where no worker of ours takes from
 
 
 class Refused(Exception):
-    """An answer that nobody asked for."""
+    """The response is not the one that is needed."""
 
 
 def post(connection: Connection, path: bytes, body: bytes, status: int) -> bytes:
-    """Raises Refused."""
-    answered, answer = connection.post(path, body)
-    if answered != status:
-        raise Refused(f"{path.decode()} answered {answered}: {answer[:300]!r}")
-    return answer
+    """Return the body of a response with this status. Raises Refused."""
+    found, response = connection.post(path, body)
+    if found != status:
+        raise Refused(f"{path.decode()} responded with {found}: {response[:300]!r}")
+    return response
 
 
 def create_body(numbers: range, **more: object) -> bytes:
@@ -83,8 +83,8 @@ class Loop:
 
     def run(self) -> None:
         while True:
-            answer = post(self._connection, b"/v1/sub_tasks/claim", self._claim, 200)
-            claimed = CLAIM.decode(answer).sub_tasks
+            response = post(self._connection, b"/v1/sub_tasks/claim", self._claim, 200)
+            claimed = CLAIM.decode(response).sub_tasks
             if claimed:
                 self._complete(claimed)
             else:
@@ -93,8 +93,8 @@ class Loop:
     def _complete(self, claimed: Sequence[Claimed]) -> None:
         leases = [(one.id, one.lease_token) for one in claimed]
         body = complete_body(self._name, leases, results())
-        answer = COMPLETED.decode(post(self._connection, b"/v1/sub_tasks/complete", body, 200))
-        done = sum(result.outcome == "succeeded" for result in answer.results)
+        completed = COMPLETED.decode(post(self._connection, b"/v1/sub_tasks/complete", body, 200))
+        done = sum(result.outcome == "succeeded" for result in completed.results)
         say(done=done, at=time.time())
 
 
@@ -113,7 +113,7 @@ class Producer:
         self._workers = [Connection(*target.api, target.worker_token, TIMEOUT) for _ in range(CALLERS)]
 
     def throughput(self, command: Command) -> None:
-        """Tasks without a webhook, which the peers' throughput has not either."""
+        """Create tasks without a webhook, which the peers' throughput has not either."""
         batches = slices(command["count"], CREATE)
 
         def create(mine: Sequence[range], connection: Connection) -> None:
@@ -127,11 +127,11 @@ class Producer:
     def fan_in(self, command: Command) -> None:
         began = time.time()
         body = create_body(range(command["sub_tasks"]), webhook_url=self._target.webhook_url)
-        answer = post(self._partners[0], b"/v1/tasks", body, 201)
-        say(began=began, task=CREATED.decode(answer).id)
+        response = post(self._partners[0], b"/v1/tasks", body, 201)
+        say(began=began, task=CREATED.decode(response).id)
 
     def single_calls(self, command: Command) -> None:
-        """Tasks of one sub_task, claims of one, completes of one."""
+        """Make tasks of one sub_task, claims of one, completes of one."""
         each = -(-command["count"] // CALLERS)
         body = create_body(range(1), queue=ALONE)
         claimed: list[list[Claimed]] = [[] for _ in range(CALLERS)]
@@ -143,8 +143,8 @@ class Producer:
         def claim(number: int) -> None:
             asked = msgspec.json.encode({"worker_id": f"single-{number}", "queues": [ALONE]})
             for _ in range(each):
-                answer = post(self._workers[number], b"/v1/sub_tasks/claim", asked, 200)
-                claimed[number] += CLAIM.decode(answer).sub_tasks
+                response = post(self._workers[number], b"/v1/sub_tasks/claim", asked, 200)
+                claimed[number] += CLAIM.decode(response).sub_tasks
 
         def complete(number: int) -> None:
             for one in claimed[number]:

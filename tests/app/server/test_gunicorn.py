@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
+from app.server import hooks
 from tests.app.process import Gunicorn
 from tests.app.rig import ADMIN, PARTNER, SECRET, WORKER
 from tests.support.concurrency import background, wait_until
@@ -119,6 +120,7 @@ def test_without_a_database_it_does_not_start(gunicorn: Start) -> None:
     assert "hidden-word" not in server.log
 
 
+@pytest.mark.fast_server  # gthread listens to the end of its stop
 def test_a_stop_finishes_the_request_under_way_and_waits_for_no_idle_client(
     gunicorn: Start, database: Database
 ) -> None:
@@ -207,7 +209,7 @@ def metrics_folder(server: Gunicorn) -> Path:
 def test_neither_a_stop_nor_a_kill_leaves_metrics_behind_for_long(gunicorn: Start) -> None:
     killed = gunicorn(APP_DB_POOL="2", APP_PROCESSES="1")
     children, left = killed.children(), metrics_folder(killed)
-    killed.process.kill()
+    killed.signal(signal.SIGKILL)
     killed.wait()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), "its children end too")
     stopped = gunicorn(APP_DB_POOL="2", APP_PROCESSES="1")
@@ -233,3 +235,15 @@ def test_two_instances_start_side_by_side_on_an_empty_database(gunicorn: Start, 
         server.stop()
     with psycopg2.connect(empty_database) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM rvq.schema_migrations")
+
+
+@pytest.mark.parametrize(
+    ("has_parser", "expected"),
+    [(True, "app.server.worker.Worker"), (False, "gthread")],
+    ids=["with", "without"],
+)
+def test_the_fast_worker_serves_where_its_parser_is_installed(
+    monkeypatch: pytest.MonkeyPatch, has_parser: bool, expected: str
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: object() if has_parser else None)
+    assert hooks.worker_class() == expected

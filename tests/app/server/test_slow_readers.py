@@ -25,7 +25,8 @@ TASK = json.dumps({"sub_tasks": [{"payload": PAYLOAD}] * SUB_TASKS}).encode()
 # The threads of one process with two connections: 2 for them, 12 that may wait, 8 to spare.
 THREADS = 22
 
-pytestmark = pytest.mark.usefixtures("database")
+# Gunicorn's own threads wait for slow readers: in production nginx takes their answers.
+pytestmark = [pytest.mark.usefixtures("database"), pytest.mark.fast_server]
 
 
 def request(method: str, path: str, body: bytes, token: str) -> bytes:

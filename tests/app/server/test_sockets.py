@@ -27,13 +27,13 @@ pytestmark = pytest.mark.usefixtures("database")
 
 
 @pytest.fixture(scope="module")
-def rvq(database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gunicorn]:
+def rvq(database_url: str, tmp_path_factory: pytest.TempPathFactory, served_by: str) -> Iterator[Gunicorn]:
     """Yield one server for the whole module: whatever a client does, it serves the next one."""
     settings = environ(database_url, APP_DB_POOL="4", APP_PROCESSES="1")
-    server = Gunicorn(settings, tmp_path_factory.mktemp("gunicorn"))
-    server.wait_ready()
-    yield server
-    server.stop()
+    process = Gunicorn(settings, tmp_path_factory.mktemp("gunicorn"), served_by)
+    process.wait_ready()
+    yield process
+    process.stop()
 
 
 def sized(length: int) -> bytes:
@@ -117,6 +117,7 @@ def test_what_is_not_http_is_a_problem_and_no_page(rvq: Gunicorn, request_bytes:
     assert rvq.call("GET", "/healthz").status == 200
 
 
+@pytest.mark.fast_server  # gthread does not look at what it has read ahead
 def test_requests_sent_at_once_are_answered_in_order(rvq: Gunicorn) -> None:
     one = b"GET /healthz HTTP/1.1\r\nHost: rvq\r\n\r\n"
     create = HEAD + sized(len(TASK)) + b"\r\n" + TASK
@@ -126,6 +127,7 @@ def test_requests_sent_at_once_are_answered_in_order(rvq: Gunicorn) -> None:
     assert [status(line[line.index(b"HTTP/1.1") :]) for line in found] == [200, 201, 200, 200]
 
 
+@pytest.mark.fast_server  # gthread does not look at what it has read ahead
 def test_a_connection_goes_on_after_a_refused_body(rvq: Gunicorn) -> None:
     refused = HEAD.replace(PARTNER.encode(), b"wrong-token-0123456789") + sized(len(TASK)) + b"\r\n"
     create = HEAD + sized(len(TASK)) + CLOSE + b"\r\n" + TASK
@@ -146,6 +148,7 @@ def test_a_client_that_asks_first_is_told_to_go_on(rvq: Gunicorn) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.fast_server
 def test_a_client_that_stalls_in_the_middle_of_a_request_holds_its_thread_for_a_while_only(
     rvq: Gunicorn,
 ) -> None:

@@ -12,11 +12,11 @@ import pytest
 from bench.core import scripts
 from bench.core.__main__ import main
 from bench.core.finding import Finding, Size, Target
+from bench.core.measured_database import MeasuredDatabase
 from bench.core.pgbench import Load, PgbenchError, run_pgbench
 from bench.core.report import write_report
 from bench.core.sample import FIGURES, Sample, alternate, median
 from bench.core.scenarios import SCENARIOS
-from bench.core.testbed import Testbed
 from bench.postgres import deployed_settings, wal_budget
 from rvq.embedded import Cluster, throwaway_cluster
 
@@ -47,9 +47,9 @@ def test_a_scenario_measures_and_is_written(cluster: Cluster, tmp_path: Path, na
 
 
 def test_a_whole_life_finishes_the_task_and_writes_its_event(cluster: Cluster) -> None:
-    testbed = Testbed(cluster, "whole_life")
-    sample = testbed.run(Load(scripts.life(2), clients=2, transactions=3), sub_tasks=2)
-    counted = testbed.execute(
+    database = MeasuredDatabase(cluster, "whole_life")
+    sample = database.run(Load(scripts.life(2), clients=2, transactions=3), sub_tasks=2)
+    counted = database.execute(
         "SELECT (SELECT count(*) FROM rvq.events WHERE status = 'succeeded'),"
         " (SELECT count(*) FROM rvq.outcomes), (SELECT count(*) FROM rvq.due_deliveries)"
     )
@@ -59,26 +59,26 @@ def test_a_whole_life_finishes_the_task_and_writes_its_event(cluster: Cluster) -
 
 
 def test_steady_keeps_the_backlog_and_looks_at_claims_and_completes_only(cluster: Cluster) -> None:
-    testbed = Testbed(cluster, "steady")
-    testbed.fill_queue(100, per_task=10)
-    sample = testbed.run(Load(scripts.steady(10), clients=2, transactions=8, turns=True), sub_tasks=5)
-    assert testbed.execute("SELECT count(*) FROM rvq.open_sub_tasks") == [(100,)]
+    database = MeasuredDatabase(cluster, "steady")
+    database.fill_queue(100, per_task=10)
+    sample = database.run(Load(scripts.steady(10), clients=2, transactions=8, turns=True), sub_tasks=5)
+    assert database.execute("SELECT count(*) FROM rvq.open_sub_tasks") == [(100,)]
     assert (sample.transactions, len(sample.latencies), sample.sub_tasks) == (16, 8, 80)
 
 
 def test_history_is_made_by_the_functions_themselves(cluster: Cluster) -> None:
-    testbed = Testbed(cluster, "history_made")
+    database = MeasuredDatabase(cluster, "history_made")
     # More than what the clients claim: some of it is left when each has had its turn.
-    testbed.fill_queue(1_500, per_task=10)
-    testbed.finish_many(4_000)
+    database.fill_queue(1_500, per_task=10)
+    database.finish_many(4_000)
     finished = "SELECT (SELECT count(*) FROM rvq.outcomes), (SELECT count(*) FROM rvq.open_sub_tasks)"
-    assert testbed.execute(finished) == [(5_500, 0)]
+    assert database.execute(finished) == [(5_500, 0)]
 
 
 def test_a_script_that_fails_is_an_error(cluster: Cluster) -> None:
-    testbed = Testbed(cluster, "failing")
+    database = MeasuredDatabase(cluster, "failing")
     with pytest.raises(PgbenchError, match="does_not_exist"):
-        run_pgbench(cluster, testbed.name, Load("SELECT rvq.does_not_exist();\n", clients=1, transactions=1))
+        run_pgbench(cluster, database.name, Load("SELECT rvq.does_not_exist();\n", clients=1, transactions=1))
 
 
 def test_variants_alternate() -> None:

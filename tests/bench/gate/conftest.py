@@ -6,19 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.gate.stack import Stack, free_ports, whole_stack
+from bench.gate.stack import GateStack, whole_stack
 from rvq.embedded import FAST_AND_UNSAFE
+from rvq.ports import free_port
 
 SMALL = {name: str(value) for name, value in FAST_AND_UNSAFE.items()} | {"shared_buffers": "64MB"}
 
 
 @pytest.fixture(scope="package")
 def webhook_proxy_port() -> int:
-    return free_ports(1)[0]
+    return free_port()
 
 
 @pytest.fixture(scope="package")
-def stack(webhook_proxy_port: int) -> Iterator[Stack]:
+def stack(webhook_proxy_port: int) -> Iterator[GateStack]:
     allowed = [f"http://127.0.0.1:{webhook_proxy_port}"]
     with whole_stack(also_allowed=allowed, postgres=SMALL) as stack:
         yield stack

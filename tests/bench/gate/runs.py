@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gate.qualify import LOCUSTFILE
-from bench.gate.stack import Stack
+from bench.gate.stack import GateStack
 
 WIDE = {
     "http_p99_ms": 8_000,
@@ -40,7 +40,7 @@ class GateRun:
 
 
 def run_gate(
-    stack: Stack,
+    stack: GateStack,
     *options: str,
     environ: Mapping[str, str] | None = None,
     budgets: Mapping[str, float] | None = None,

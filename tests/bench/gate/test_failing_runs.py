@@ -10,7 +10,7 @@ from pathlib import Path
 
 import requests
 
-from bench.gate.stack import Stack
+from bench.gate.stack import GateStack
 from bench.gate.target import read_target
 from bench.procfs import tree
 from tests.bench.gate.proxy import Once, proxy
@@ -20,14 +20,14 @@ from tests.support.concurrency import wait_until
 FOLDER = Path(__file__).parent
 
 
-def traffic_flows(stack: Stack) -> None:
+def traffic_flows(stack: GateStack) -> None:
     """Until a webhook has come that was not there before."""
     target = read_target(stack.environ)
     before = target.webhooks_in_all()
     wait_until(lambda: target.webhooks_in_all() > before, "a webhook of the run arrives", 60)
 
 
-def test_a_healthy_system_passes(stack: Stack) -> None:
+def test_a_healthy_system_passes(stack: GateStack) -> None:
     run = run_gate(stack)
     assert run.failed == set(), run.output
     assert run.status == 0
@@ -36,7 +36,7 @@ def test_a_healthy_system_passes(stack: Stack) -> None:
     assert webhook["expected"] == run.document["measured"]["streams"]["create"]["answered"] > 0
 
 
-def test_a_missed_budget_fails_only_with_assert_slo(stack: Stack) -> None:
+def test_a_missed_budget_fails_only_with_assert_slo(stack: GateStack) -> None:
     """Without it, the status says whether the measurement itself worked."""
     impossible = {"http_p99_ms": 0.001}
     told = run_gate(stack, budgets=impossible, asserting=False)
@@ -49,20 +49,20 @@ def test_a_missed_budget_fails_only_with_assert_slo(stack: Stack) -> None:
     assert told.failed == asserted.failed
 
 
-def test_api_down_at_the_start(stack: Stack) -> None:
+def test_api_down_at_the_start(stack: GateStack) -> None:
     run = run_gate(stack, environ={"GATE_API_URL": "http://127.0.0.1:1"})
     assert run.status != 0
     assert run.failed == {"start"}
     assert "can't be reached" in run.found("start")
 
 
-def test_receiver_down_at_the_start(stack: Stack) -> None:
+def test_receiver_down_at_the_start(stack: GateStack) -> None:
     run = run_gate(stack, environ={"GATE_RECEIVER_URL": "http://127.0.0.1:1"})
     assert run.status != 0
     assert run.failed == {"start"}
 
 
-def test_api_that_goes_away_during_the_run(stack: Stack) -> None:
+def test_api_that_goes_away_during_the_run(stack: GateStack) -> None:
     gone = threading.Event()
 
     def rule(_path: str) -> tuple[float, int]:
@@ -80,17 +80,17 @@ def test_api_that_goes_away_during_the_run(stack: Stack) -> None:
     assert "errors" in run.failed, run.output
 
 
-def test_wrong_token(stack: Stack) -> None:
+def test_wrong_token(stack: GateStack) -> None:
     run = run_gate(stack, "--drain", "1", environ={"GATE_PARTNER_TOKEN": "another-token-of-24-chars"})
     assert run.status != 0
     assert {"errors", "create_throughput", "minimum_counts"} <= run.failed
     assert "create: 401" in run.found("errors")
 
 
-def test_server_that_freezes_for_six_seconds(stack: Stack) -> None:
+def test_server_that_freezes_for_six_seconds(stack: GateStack) -> None:
     def freeze() -> None:
         traffic_flows(stack)
-        frozen = list(tree(stack.api.pid))
+        frozen = list(tree(stack.rvq.api.pid))
         for pid in frozen:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(6)
@@ -103,7 +103,7 @@ def test_server_that_freezes_for_six_seconds(stack: Stack) -> None:
     assert "lost_webhooks" not in run.failed
 
 
-def test_ticks_that_find_too_many_in_flight_are_shed(stack: Stack) -> None:
+def test_ticks_that_find_too_many_in_flight_are_shed(stack: GateStack) -> None:
     """Two may be in flight, and a claim takes half a second: of 20 a second most can't be sent."""
     with proxy(stack.environ["GATE_API_URL"], lambda path: (0.5 if "claim" in path else 0.0, 1)) as url:
         run = run_gate(stack, "--in-flight", "2", environ={"GATE_API_URL": url})
@@ -111,7 +111,7 @@ def test_ticks_that_find_too_many_in_flight_are_shed(stack: Stack) -> None:
     assert {"shed", "claim_throughput"} <= run.failed
 
 
-def test_an_endpoint_just_over_its_budget(stack: Stack) -> None:
+def test_an_endpoint_just_over_its_budget(stack: GateStack) -> None:
     def slow_claims(path: str) -> tuple[float, int]:
         return (1.55 if path.endswith("/claim") else 0.0), 1
 
@@ -121,12 +121,12 @@ def test_an_endpoint_just_over_its_budget(stack: Stack) -> None:
     assert "claim_p99" in run.failed
 
 
-def test_one_forged_signature(stack: Stack) -> None:
+def test_one_forged_signature(stack: GateStack) -> None:
     def forge() -> None:
         target = read_target(stack.environ)
-        before = len(target.report().event_ids)
+        before = len(target.received().event_ids)
         # After the reset at the end of the warm-up, which would forget it.
-        wait_until(lambda: len(target.report().event_ids) < before, "the receiver is reset", 60)
+        wait_until(lambda: len(target.received().event_ids) < before, "the receiver is reset", 60)
         headers = {
             "webhook-id": "evt_0123456789abcdef",
             "webhook-timestamp": str(int(time.time())),
@@ -141,7 +141,7 @@ def test_one_forged_signature(stack: Stack) -> None:
     assert run.failed == {"signatures"}, run.output
 
 
-def test_one_lost_webhook_and_what_became_of_its_task(stack: Stack, webhook_proxy_port: int) -> None:
+def test_one_lost_webhook_and_what_became_of_its_task(stack: GateStack, webhook_proxy_port: int) -> None:
     run = run_through_proxy(stack, webhook_proxy_port, times=0)
     assert run.failed == {"lost_webhooks"}
     stories = [line for line in run.output.splitlines() if line.startswith("lost: /v1/tasks/task_")]
@@ -149,12 +149,12 @@ def test_one_lost_webhook_and_what_became_of_its_task(stack: Stack, webhook_prox
     assert '"status":"succeeded"' in stories[0]
 
 
-def test_one_webhook_twice(stack: Stack, webhook_proxy_port: int) -> None:
+def test_one_webhook_twice(stack: GateStack, webhook_proxy_port: int) -> None:
     run = run_through_proxy(stack, webhook_proxy_port, times=2)
     assert run.failed == {"duplicate_webhooks"}
 
 
-def run_through_proxy(stack: Stack, port: int, times: int) -> GateRun:
+def run_through_proxy(stack: GateStack, port: int, times: int) -> GateRun:
     """A cold run whose first webhook comes so many times."""
     receiver = stack.environ["GATE_WEBHOOK_URL"]
     # What an earlier run left to be sent again goes to another path.
@@ -166,26 +166,26 @@ def run_through_proxy(stack: Stack, port: int, times: int) -> GateRun:
     return run
 
 
-def test_zero_users(stack: Stack) -> None:
+def test_zero_users(stack: GateStack) -> None:
     run = run_gate(stack, "--drain", "1", "-u", "0")
     assert run.status != 0
     assert {"create_throughput", "claim_throughput", "minimum_counts"} <= run.failed
 
 
-def test_a_profile_that_makes_no_sense(stack: Stack) -> None:
+def test_a_profile_that_makes_no_sense(stack: GateStack) -> None:
     run = run_gate(stack, "--budget", "speed=9")
     assert run.status != 0
     assert run.failed == {"start"}
     assert "no such budget: speed" in run.found("start")
 
 
-def test_a_listener_that_raises_at_the_start(stack: Stack) -> None:
+def test_a_listener_that_raises_at_the_start(stack: GateStack) -> None:
     run = run_gate(stack, locustfile=FOLDER / "broken_listener.py")
     assert run.status != 0
     assert run.failed == {"generator_exceptions"}, run.output
 
 
-def test_users_that_raise_at_their_start(stack: Stack) -> None:
+def test_users_that_raise_at_their_start(stack: GateStack) -> None:
     run = run_gate(stack, "--drain", "1", locustfile=FOLDER / "broken_user.py")
     assert run.status != 0
     assert {"generator_exceptions", "create_throughput"} <= run.failed

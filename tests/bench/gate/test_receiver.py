@@ -53,7 +53,7 @@ def test_a_signature_of_the_library_holds_among_others(ledger: Ledger) -> None:
     headers = signed(body)
     headers[b"webhook-signature"] = b"v1a,AAAA v1,bm90IG91cnM= " + headers[b"webhook-signature"]
     assert ledger.take(headers, body) is None
-    assert ledger.report.task_ids == ["task_1"]
+    assert ledger.received.task_ids == ["task_1"]
 
 
 FAULTS: list[tuple[str, str, Callable[[Headers, bytes], tuple[Headers, bytes]]]] = [
@@ -73,8 +73,8 @@ def test_what_is_wrong_is_refused_and_counted(
 ) -> None:
     body = event()
     assert ledger.take(*change(signed(body), body)) == reason
-    assert ledger.report.invalid == {reason: 1}
-    assert (ledger.report.event_ids, ledger.total) == ([], 0)
+    assert ledger.received.invalid == {reason: 1}
+    assert (ledger.received.event_ids, ledger.total) == ([], 0)
 
 
 def test_any_secret_in_use_verifies() -> None:
@@ -86,14 +86,14 @@ def test_any_secret_in_use_verifies() -> None:
 def test_lag_counts_from_the_time_in_the_event(ledger: Ledger) -> None:
     body = event(timestamp="2026-11-29T20:00:00.250000Z")
     ledger.take(signed(body), body)
-    assert ledger.report.happened == [datetime(2026, 11, 29, 20, 0, 0, 250_000, UTC).timestamp()]
+    assert ledger.received.happened == [datetime(2026, 11, 29, 20, 0, 0, 250_000, UTC).timestamp()]
 
 
 def test_the_same_id_again_is_a_duplicate_and_counts_once(ledger: Ledger) -> None:
     body = event()
     for _ in range(3):
         ledger.take(signed(body), body)
-    assert (duplicates(ledger.report), ledger.total) == (2, 1)
+    assert (duplicates(ledger.received), ledger.total) == (2, 1)
 
 
 def test_a_reset_forgets_refusals_and_what_happened_before(ledger: Ledger) -> None:
@@ -102,4 +102,4 @@ def test_a_reset_forgets_refusals_and_what_happened_before(ledger: Ledger) -> No
         body = event(task_id, f"2026-11-29T20:00:{second}.000000Z")
         ledger.take(signed(body, task_id), body)
     ledger.reset(datetime(2026, 11, 29, 20, 0, 15, tzinfo=UTC).timestamp())
-    assert (ledger.report.task_ids, ledger.report.invalid, ledger.total) == (["task_after"], {}, 2)
+    assert (ledger.received.task_ids, ledger.received.invalid, ledger.total) == (["task_after"], {}, 2)

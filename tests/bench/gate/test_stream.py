@@ -8,7 +8,7 @@ import pytest
 
 from bench.gate.measured import stream_figures
 from bench.gate.stream import Stream
-from bench.gate.users import wait_until
+from bench.gate.users import sleep_until
 
 
 class Clock:
@@ -125,6 +125,6 @@ def test_nothing_is_sent_before_it_is_due_even_when_the_timer_ends_early() -> No
     def timer(seconds: float) -> None:
         time.sleep(next(early, seconds))
 
-    assert wait_until(moment, timer)
+    assert sleep_until(moment, timer)
     assert time.perf_counter() >= moment
-    assert not wait_until(moment, timer)
+    assert not sleep_until(moment, timer)

@@ -1,16 +1,16 @@
-"""The hostile suite as `make hostile` runs it, with a short deadline; and that its verdict can be FAIL."""
+"""The hostile suite as `make hostile` runs it, with a short deadline; and that it can fail."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.hostile import ALL, BY_NAME, Behaviour
-from bench.hostile.findings import MIB, judge_delivery, judge_lags, judge_memory
-from bench.hostile.healthy import Lags
+from bench.hostile.checks import MIB, check_delivery, check_lags, check_memory
 from tests.support.source import ROOT
 
 SILENT = ALL["silent"]
@@ -33,6 +33,13 @@ def test_an_unknown_behaviour_is_an_error() -> None:
     assert "polite" in run.stderr
 
 
+def test_the_command_finds_the_suite_from_any_folder(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rvq.__main__", "hostile", "--list"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert set(run.stdout.split()) == set(ALL) | set(BY_NAME)
+
+
 def delivery(**attempt: Any) -> dict[str, Any]:
     """As the API tells it after one attempt that fits the silent receiver."""
     first = {
@@ -46,7 +53,7 @@ def delivery(**attempt: Any) -> dict[str, Any]:
 
 
 def faults(found: dict[str, Any] | None, behaviour: Behaviour = SILENT) -> list[str]:
-    return judge_delivery("x", behaviour, found, deadline=3.0).faults
+    return check_delivery("x", behaviour, found, deadline=3.0).faults
 
 
 def test_a_sound_attempt_has_no_faults() -> None:
@@ -79,12 +86,12 @@ def test_a_delivery_after_gone_must_be_dead() -> None:
 
 
 def test_a_late_or_a_lost_webhook_of_the_healthy_host_fails_the_run() -> None:
-    assert judge_lags("", Lags([0.1] * 200), 200).holds
-    assert not judge_lags("", Lags([0.1] * 199), 200).holds
-    assert not judge_lags("", Lags([0.1] * 196 + [1.1] * 4), 200).holds
-    assert not judge_lags("", Lags(), 0).holds
+    assert check_lags("", [0.1] * 200, 200).holds
+    assert not check_lags("", [0.1] * 199, 200).holds
+    assert not check_lags("", [0.1] * 196 + [1.1] * 4, 200).holds
+    assert not check_lags("", [], 0).holds
 
 
 def test_memory_over_the_bound_fails_the_run() -> None:
-    assert judge_memory(16 * MIB).holds
-    assert not judge_memory(16 * MIB + 1).holds
+    assert check_memory(16 * MIB).holds
+    assert not check_memory(16 * MIB + 1).holds

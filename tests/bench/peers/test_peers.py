@@ -1,4 +1,4 @@
-"""What bench/peers makes of its figures: order, medians, verdicts, report, exit status."""
+"""What bench/peers makes of its figures: order, medians, claims, report, exit status."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from pathlib import Path
 import pytest
 
 from bench.peers.__main__ import chosen, exit_status, main
+from bench.peers.claims import check_claims, fan_in_ms, single_calls, throughput, told
 from bench.peers.drivers.lines import PAYLOAD_BYTES, payload, slices
 from bench.peers.report import markdown, write_report
 from bench.peers.rounds import Size, order_of_round
-from bench.peers.system import Outcome, System, Turn
+from bench.peers.system import System, SystemResult, Turn
 from bench.peers.systems import SYSTEMS
-from bench.peers.verdict import fan_in_ms, single_calls, throughput, verdicts
 from tests.support.source import ROOT
 
 BY_NAME = {system.name: system for system in SYSTEMS}
 CPU = {"PostgreSQL": 30.0, "the rest": 20.0}
 
 
-def outcome(name: str, *turns: tuple[float, list[float]], trouble: str | None = None) -> Outcome:
+def result(name: str, *turns: tuple[float, list[float]], trouble: str | None = None) -> SystemResult:
     """`turns`: throughput, and seconds to each callback."""
-    return Outcome(BY_NAME[name], [Turn(rate, waits, {}, CPU) for rate, waits in turns], trouble=trouble)
+    return SystemResult(BY_NAME[name], [Turn(rate, waits, {}, CPU) for rate, waits in turns], trouble=trouble)
+
+
+def claims(results: list[SystemResult]) -> list[str]:
+    return told(check_claims(results))
 
 
 def systems(count: int) -> list[System]:
@@ -39,26 +43,26 @@ def test_every_system_has_a_turn_in_each_round_and_each_begins_one() -> None:
 
 
 def test_figures_are_medians_of_the_rounds() -> None:
-    measured = outcome("pgqueuer", (100, [0.010] * 99 + [0.5]), (300, [0.020] * 100), (200, [0.030] * 100))
+    measured = result("pgqueuer", (100, [0.010] * 99 + [0.5]), (300, [0.020] * 100), (200, [0.030] * 100))
     assert throughput(measured) == 200
     assert fan_in_ms(measured, 0.5) == pytest.approx(20)
     assert fan_in_ms(measured, 0.99) == pytest.approx(20)
-    assert math.isnan(throughput(outcome("pgqueuer", trouble="not here")))
+    assert math.isnan(throughput(result("pgqueuer", trouble="not here")))
 
 
 def test_single_calls_are_medians_too() -> None:
     turns = [Turn(1, [1], {"create": rate}) for rate in (1.0, 5.0, 3.0)]
-    assert single_calls(Outcome(BY_NAME["rvq"], turns)) == {"create": 3.0}
-    assert single_calls(outcome("celery")) == {}
+    assert single_calls(SystemResult(BY_NAME["rvq"], turns)) == {"create": 3.0}
+    assert single_calls(result("celery")) == {}
 
 
-def test_the_verdicts_name_the_best_python_peer_and_the_quickest_peer() -> None:
-    found = verdicts(
+def test_the_claims_name_the_best_python_peer_and_the_quickest_peer() -> None:
+    found = claims(
         [
-            outcome("rvq", (30_000, [0.020])),
-            outcome("rvq-sdk", (1, [9])),
-            outcome("pgqueuer", (14_000, [0.060])),
-            outcome("graphile", (90_000, [0.050])),
+            result("rvq", (30_000, [0.020])),
+            result("rvq-sdk", (1, [9])),
+            result("pgqueuer", (14_000, [0.060])),
+            result("graphile", (90_000, [0.050])),
         ]
     )
     assert found == [
@@ -68,15 +72,15 @@ def test_the_verdicts_name_the_best_python_peer_and_the_quickest_peer() -> None:
 
 
 def test_a_claim_that_does_not_hold_is_missed() -> None:
-    found = verdicts([outcome("rvq", (20_000, [0.05])), outcome("pgqueuer", (14_000, [0.04]))])
+    found = claims([result("rvq", (20_000, [0.05])), result("pgqueuer", (14_000, [0.04]))])
     assert [line.rpartition(": ")[2] for line in found] == ["**MISSED**", "**MISSED**"]
 
 
 def test_nothing_is_claimed_without_rvq_or_without_peers() -> None:
-    peer = outcome("pgqueuer", (14_000, [0.06]))
-    assert verdicts([peer]) == []
-    assert verdicts([outcome("rvq", (1, [1])), outcome("pgqueuer", trouble="no node")]) == []
-    only_node = verdicts([outcome("rvq", (1, [1])), outcome("pgboss", (1, [2]))])
+    peer = result("pgqueuer", (14_000, [0.06]))
+    assert claims([peer]) == []
+    assert claims([result("rvq", (1, [1])), result("pgqueuer", trouble="no node")]) == []
+    only_node = claims([result("rvq", (1, [1])), result("pgboss", (1, [2]))])
     assert [line[:3] for line in only_node] == ["(b)"]
 
 
@@ -93,8 +97,8 @@ def test_nothing_is_claimed_without_rvq_or_without_peers() -> None:
 def test_the_exit_status_is_that_of_rvq_and_of_whoever_was_named(
     troubled: str, named: list[str], status: int
 ) -> None:
-    outcomes = [outcome(name, trouble="no" if name == troubled else None) for name in ("rvq", "pgboss")]
-    assert exit_status(outcomes, named) == status
+    results = [result(name, trouble="no" if name == troubled else None) for name in ("rvq", "pgboss")]
+    assert exit_status(results, named) == status
 
 
 def test_all_are_chosen_unless_some_are_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,18 +110,18 @@ def test_all_are_chosen_unless_some_are_named(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_report_has_every_system_whether_it_ran_or_not(tmp_path: Path) -> None:
-    outcomes = [
-        outcome("rvq", (30_000, [0.02])),
-        outcome("pgqueuer", (14_000, [0.06]), trouble="failed in round 2: it ended"),
-        outcome("pgboss", trouble="no node on this machine"),
+    results = [
+        result("rvq", (30_000, [0.02])),
+        result("pgqueuer", (14_000, [0.06]), trouble="failed in round 2: it ended"),
+        result("pgboss", trouble="no node on this machine"),
     ]
-    report = write_report(outcomes, Size(1, 0.1), {"cores": 2}, tmp_path)
+    report = write_report(results, Size(1, 0.1), {"cores": 2}, tmp_path)
     text = report.read_text()
     assert "| RVQ over HTTP | 30 000 | 50 | 30 | 20 | 20 |" in text
     assert "- pg-boss: not run: no node on this machine\n" in text
     assert "- PgQueuer: not run: failed in round 2" in text
     assert "not the full measurement" in text
-    assert "not the full measurement" not in markdown(outcomes, Size(), {})
+    assert "not the full measurement" not in markdown(results, Size(), {})
     document = json.loads((tmp_path / "peers.json").read_text())
     assert set(document["systems"]) == {"rvq", "pgqueuer", "pgboss"}
     for name in ("throughput", "fan-in"):

@@ -50,11 +50,11 @@ def test_a_system_has_its_turn(cluster: Cluster, system: System) -> None:
     if missing := system.missing():
         pytest.skip(missing)
     said: list[str] = []
-    (outcome,) = run_rounds(cluster, [system], TINY, said.append)
-    assert outcome.trouble is None
-    assert outcome.turns[0].throughput > 0
-    assert min(outcome.turns[0].fan_in) > 0
-    assert outcome.versions
+    (result,) = run_rounds(cluster, [system], TINY, said.append)
+    assert result.trouble is None
+    assert result.turns[0].throughput > 0
+    assert min(result.turns[0].fan_in) > 0
+    assert result.versions
     assert said
 
 
@@ -67,9 +67,9 @@ def test_a_system_that_can_not_run_or_fails_says_why_and_is_not_tried_again(clus
 
     absent = System("absent", "Absent", "Python", 10, lambda: "not here", fail, "", "")
     broken = System("broken", "Broken", "Python", 10, lambda: None, fail, "", "")
-    outcomes = run_rounds(cluster, [absent, broken], Size(rounds=2, factor=0.01), lambda _: None)
-    assert outcomes[0].trouble == "not here"
-    assert "ZeroDivisionError" in str(outcomes[1].trouble)
+    results = run_rounds(cluster, [absent, broken], Size(rounds=2, factor=0.01), lambda _: None)
+    assert results[0].trouble == "not here"
+    assert "ZeroDivisionError" in str(results[1].trouble)
     assert started == ["peers-broken"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.hostile.answers import http
+from bench.hostile.responses import http
 from dispatcher.http.connector import Limits
 from dispatcher.http.reader import PeerClosed, Reader
 from dispatcher.http.response import Body, Head, NotHttp, read_body, read_head

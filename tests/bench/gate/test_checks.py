@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from bench.gate.checks import check_run
 from bench.gate.measured import SHARES, Measured, StreamFigures, WebhookFigures, webhook_figures
 from bench.gate.page import html, markdown
 from bench.gate.profile import Profile, ProfileError, parse_budgets, read_profile
 from bench.gate.qualify import search
-from bench.gate.verdict import judge
-from bench.receiver import Report
+from bench.receiver import Received
 
 PROFILE = read_profile(load={"rate": 10, "duration": 10, "warmup": 0})
 
@@ -51,7 +51,7 @@ def measured(of: str = "", exceptions: tuple[str, ...] = (), **changes: Any) -> 
 
 
 def failed(run: Measured, profile: Profile = PROFILE) -> set[str]:
-    return {check.name for check in judge(run, profile) if not check.holds}
+    return {check.name for check in check_run(run, profile) if not check.holds}
 
 
 def test_a_healthy_run_passes() -> None:
@@ -119,13 +119,13 @@ def test_a_load_that_makes_no_sense_is_refused(load: dict[str, Any]) -> None:
 
 
 def test_every_task_is_reconciled_by_its_id() -> None:
-    report = Report(
+    received = Received(
         arrived=[10.5, 11.5, 12.0, 12.5],
         happened=[10.0, 11.0, 11.0, 9.0],
         event_ids=["evt_a", "evt_b", "evt_c", "evt_d"],
         task_ids=["task_a", "task_b", "task_b", "task_of_the_warm_up"],
     )
-    figures = webhook_figures(report, ["task_a", "task_b", "task_lost"], (10.0, 12.0))
+    figures = webhook_figures(received, ["task_a", "task_b", "task_lost"], (10.0, 12.0))
     assert (figures.expected, figures.lost, figures.doubled, figures.duplicates) == (3, 1, 1, 0)
     assert figures.ms["p100"] == pytest.approx(1000)
     assert figures.reached == pytest.approx(2 / 2)

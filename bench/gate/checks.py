@@ -1,24 +1,17 @@
-"""PASS or FAIL: every check by name, with what was found and what was allowed."""
+"""What must hold of a run: every check by name, with what was found and what is allowed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from bench.checks import Check, at_most
 from bench.gate.measured import Measured
 from bench.gate.profile import Profile
 from bench.stats import written
 
 
-@dataclass(frozen=True)
-class Check:
-    name: str
-    holds: bool
-    found: str
-
-
-def judge(measured: Measured, profile: Profile) -> list[Check]:
-    """All checks; the run passes when every one holds. NaN (nothing was measured) never holds."""
+def check_run(measured: Measured, profile: Profile) -> list[Check]:
+    """Return all checks; the run passes when every one holds."""
     return [
         *_throughput(measured, profile),
         *_latency(measured, profile),
@@ -46,26 +39,26 @@ def _throughput(measured: Measured, profile: Profile) -> Iterator[Check]:
 
 def _latency(measured: Measured, profile: Profile) -> Iterator[Check]:
     for name, figures in measured.streams.items():
-        yield _at_most(f"{name}_p99", figures.ms["p99"], profile.budgets.http_p99_ms, " ms")
-    yield _at_most("webhook_lag_p99", measured.webhook.ms["p99"], profile.budgets.webhook_lag_p99_ms, " ms")
+        yield at_most(f"{name}_p99", figures.ms["p99"], profile.budgets.http_p99_ms, " ms")
+    yield at_most("webhook_lag_p99", measured.webhook.ms["p99"], profile.budgets.webhook_lag_p99_ms, " ms")
 
 
 def _faults(measured: Measured, profile: Profile) -> Iterator[Check]:
     errors = {name: figures.kinds_of_errors for name, figures in measured.streams.items() if figures.errors}
     told = "; ".join(f"{name}: {kind} x {n}" for name, kinds in errors.items() for kind, n in kinds.items())
     count = sum(figures.errors for figures in measured.streams.values())
-    yield _at_most("errors", count, profile.budgets.errors, f" ({told})" if told else "")
-    yield _at_most("shed", sum(f.shed for f in measured.streams.values()), profile.budgets.shed)
+    yield at_most("errors", count, profile.budgets.errors, f" ({told})" if told else "")
+    yield at_most("shed", sum(f.shed for f in measured.streams.values()), profile.budgets.shed)
 
 
 def _webhooks(measured: Measured, profile: Profile) -> Iterator[Check]:
     webhook, budgets = measured.webhook, profile.budgets
     invalid = sum(webhook.invalid.values())
     told = ", ".join(f"{reason} x {n}" for reason, n in webhook.invalid.items())
-    yield _at_most("signatures", invalid, budgets.invalid_signatures, f" ({told})" if told else " invalid")
-    yield _at_most("lost_webhooks", webhook.lost, budgets.lost_webhooks, f" of {webhook.expected} tasks")
-    yield _at_most("one_event_a_task", webhook.doubled, 0, " tasks with several events")
-    yield _at_most("duplicate_webhooks", webhook.duplicates, budgets.duplicate_webhooks)
+    yield at_most("signatures", invalid, budgets.invalid_signatures, f" ({told})" if told else " invalid")
+    yield at_most("lost_webhooks", webhook.lost, budgets.lost_webhooks, f" of {webhook.expected} tasks")
+    yield at_most("one_event_a_task", webhook.doubled, 0, " tasks with several events")
+    yield at_most("duplicate_webhooks", webhook.duplicates, budgets.duplicate_webhooks)
 
 
 def _generator(measured: Measured, profile: Profile) -> Iterator[Check]:
@@ -74,9 +67,5 @@ def _generator(measured: Measured, profile: Profile) -> Iterator[Check]:
         if any(figures.answered for figures in measured.streams.values())
         else float("nan")
     )
-    yield _at_most("generator_on_time", late, profile.budgets.generator_late_p99_ms, " ms late at p99")
+    yield at_most("generator_on_time", late, profile.budgets.generator_late_p99_ms, " ms late at p99")
     yield Check("generator_exceptions", not measured.exceptions, "; ".join(measured.exceptions) or "none")
-
-
-def _at_most(name: str, value: float, most: float, unit: str = "") -> Check:
-    return Check(name, value <= most, f"{written(value)}{unit}; at most {written(most)}")

@@ -1,4 +1,4 @@
-"""A migrated database to measure in: filled, maintained as often as the dispatcher would, and metered."""
+"""A database to measure in is filled, maintained as often as by the dispatcher, and metered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import psycopg2
 
 from app.db.migrations import migrate
 from bench.core import scripts
-from bench.core.pgbench import Load, Outcome, run_pgbench
+from bench.core.pgbench import Load, PgbenchRun, run_pgbench
 from bench.core.sample import Sample
 from bench.procfs import tree_cpu_seconds
 from dispatcher.maintenance import STEPS
@@ -32,8 +32,8 @@ class _Reading:
     time: float
 
 
-class Testbed:
-    """One database of the cluster."""
+class MeasuredDatabase:
+    """One migrated database of a cluster, under measurement."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self.cluster = cluster
@@ -44,7 +44,7 @@ class Testbed:
         self.execute("SELECT rvq.create_partitions(2)")
 
     def execute(self, *statements: str) -> list[Row]:
-        """Run them in autocommit; the rows of the last one."""
+        """Run them in autocommit; return the rows of the last one."""
         with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
@@ -64,7 +64,7 @@ class Testbed:
         self.execute("SELECT rvq.fold_counters()", "VACUUM ANALYZE")
 
     def finish_many(self, sub_tasks: int) -> None:
-        """Make history: so many sub_tasks created, claimed and completed by the functions themselves."""
+        """Make history: create, claim and complete so many sub_tasks by the functions themselves."""
         clients, batch = 4, 1000
         script = scripts.create(batch, webhook=False) + scripts.drain(batch)
         turns = max(1, sub_tasks // (clients * batch))
@@ -78,14 +78,14 @@ class Testbed:
         """Run the load and meter the server; `sub_tasks`: how many of them one transaction carries."""
         with self.maintained() if maintained else contextlib.nullcontext():
             before = self._read()
-            outcome = run_pgbench(self.cluster, self.name, load)
+            run = run_pgbench(self.cluster, self.name, load)
             self._wait_for_clients_to_leave()
             after = self._read()
-        return _sample(outcome, before, after, sub_tasks)
+        return _sample(run, before, after, sub_tasks)
 
     @contextlib.contextmanager
     def maintained(self) -> Iterator[None]:
-        """What the maintenance loop does with open work, meanwhile."""
+        """Do meanwhile what the maintenance loop does with open work."""
         done = threading.Event()
         threads = [threading.Thread(target=self._maintain, args=(step, done)) for step in MAINTENANCE]
         for thread in threads:
@@ -104,7 +104,7 @@ class Testbed:
                 cursor.execute(f"SELECT rvq.{step}()")
 
     def _wait_for_clients_to_leave(self) -> None:
-        """A backend hands over its statistics, and its CPU to the postmaster, when it ends."""
+        """Wait: a backend hands over its statistics, and its CPU to the postmaster, when it ends."""
         there = (
             "SELECT count(*) FROM pg_stat_activity"
             " WHERE datname = current_database() AND application_name = 'pgbench'"
@@ -128,15 +128,15 @@ class Testbed:
         )
 
 
-def _sample(outcome: Outcome, before: _Reading, after: _Reading, sub_tasks: float) -> Sample:
+def _sample(run: PgbenchRun, before: _Reading, after: _Reading, sub_tasks: float) -> Sample:
     return Sample(
-        transactions=outcome.transactions,
-        sub_tasks=outcome.transactions * sub_tasks,
-        seconds=outcome.transactions / outcome.per_second if outcome.per_second else after.time - before.time,
-        latencies=outcome.latencies,
-        statements=outcome.statements,
+        transactions=run.transactions,
+        sub_tasks=run.transactions * sub_tasks,
+        seconds=run.transactions / run.per_second if run.per_second else after.time - before.time,
+        latencies=run.latencies,
+        statements=run.statements,
         server_cpu_seconds=after.cpu_seconds - before.cpu_seconds,
-        client_cpu_seconds=outcome.client_cpu_seconds,
+        client_cpu_seconds=run.client_cpu_seconds,
         wal_bytes=after.wal_bytes - before.wal_bytes,
         full_pages=after.full_pages - before.full_pages,
         commits=after.commits - before.commits,

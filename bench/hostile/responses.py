@@ -1,6 +1,6 @@
 """Receivers that read the request, send some odd bytes and close: a table of those bytes.
 
-Each row: name, the bytes, the outcome that is right, and why the kept answer is not whole.
+Each row: name, the bytes, the outcome that is right, and why the kept response is not whole.
 """
 
 from __future__ import annotations
@@ -98,16 +98,16 @@ ODD_BUT_FINE: list[Row] = [
 ]
 
 
-def _sends(answer: bytes) -> Serve:
+def _sends(response: bytes) -> Serve:
     def serve(peer: Peer) -> None:
         peer.request()
-        peer.send(answer)
+        peer.send(response)
 
     return serve
 
 
-ODD_ANSWERS: dict[str, Behaviour] = {
-    name: Behaviour(_sends(answer), (outcome,), cut)
+ODD_RESPONSES: dict[str, Behaviour] = {
+    name: Behaviour(_sends(response), (outcome,), cut)
     for table in (STATUSES, RETRY_AFTER, CUT_SHORT, ODD_FRAMES, NOT_HTTP, ODD_BUT_FINE)
-    for name, answer, outcome, cut in table
+    for name, response, outcome, cut in table
 }
