@@ -34,7 +34,7 @@ DECODER = msgspec.json.Decoder(QueueBody)
 
 @routes.get("/v1/admin/queues/<queue>", Queue, problems=(NotFound,))
 def read_queue(context: Context[Store], _request: Request, queue: str) -> Response:
-    """Look at a queue.
+    """Read a queue.
 
     A queue that nobody used yet is empty and not paused.
     """

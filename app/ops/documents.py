@@ -18,13 +18,13 @@ CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-u
 
 @routes.get("/openapi.json", "application/json")
 def read_openapi(_context: Context[Store], _request: Request) -> Response:
-    """This API as OpenAPI 3.1."""
+    """Read the description of this API as OpenAPI 3.1."""
     return Response(document())
 
 
 @routes.get("/docs", "text/html")
 def read_docs(_context: Context[Store], _request: Request) -> Response:
-    """This API as a page."""
+    """Read the description of this API as a page."""
     return Response(
         _page(),
         headers=[("Content-Security-Policy", CONTENT_SECURITY_POLICY)],

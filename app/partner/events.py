@@ -18,7 +18,7 @@ routes = Routes()
 
 @routes.get("/v1/events", EventPage, query=(LIMIT, CURSOR))
 def list_events(context: Context[Store], request: Request) -> Response:
-    """Every event so far, in the order of commit.
+    """List every event so far, in the order of commit.
 
     Nothing ever appears behind a cursor that was handed out. `next_cursor` is null only when there is
     nothing after the cursor yet: keep yours and ask again later.

@@ -14,5 +14,5 @@ routes = Routes()
 
 @routes.get("/v1/stats", Stats)
 def read_stats(context: Context[Store], _request: Request) -> Response:
-    """Tasks, sub_tasks and deliveries counted by status, exactly."""
+    """Count tasks, sub_tasks and deliveries by status, exactly."""
     return json_response(raw(context.store.stats()))

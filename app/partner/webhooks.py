@@ -50,7 +50,7 @@ def verify_webhook(context: Context[Store], request: Request) -> Response:
 
 @routes.get("/v1/webhooks/keys", WebhookKeys)
 def list_webhook_keys(context: Context[Store], _request: Request) -> Response:
-    """The public keys of v1a signatures."""
+    """List the public keys of v1a signatures."""
     key = _public_key(context.settings)
     keys = [WebhookKey("v1a", signatures.public_key_text(key))] if key else []
     return json_response(WebhookKeys(keys))

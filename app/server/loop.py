@@ -101,7 +101,7 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
                 if connection is not None:  # else the main thread has just closed it
                     self._serve_requests(connection)
 
-    def _turn(self, connection: Connection) -> None:
+    def _serve_requests(self, connection: Connection) -> None:
         """Serve a request and those that were read ahead with it, which make no socket readable."""
         while self.guarded(connection, self._step):
             if connection.unsent or not connection.keep or not connection.has_read_ahead():

@@ -27,7 +27,7 @@ _LENGTH = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 class PlainRequest:
-    """As much of Gunicorn's Request as its parser and worker ask for, and the environ that belongs to it."""
+    """The part of Gunicorn's Request that its parser and worker use, and the environ that belongs to it."""
 
     __slots__ = ("body", "environ")
 

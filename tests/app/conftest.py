@@ -27,7 +27,7 @@ def session_caller(database_url: str, pool: Pool) -> Caller:
 
 @pytest.fixture
 def api(session_caller: Caller, database: Database) -> Caller:
-    """The API over this test's clean database."""
+    """Return the API over this test's clean database."""
     return session_caller
 
 
@@ -40,7 +40,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def gunicorn(database: Database, tmp_path: Path, served_by: str) -> Iterator[Callable[..., Gunicorn]]:
-    """Starts Gunicorn with some settings changed (None takes one away) and stops it afterwards."""
+    """Yield a function that starts Gunicorn with settings changed (None: removed); stop it afterwards."""
     started: list[Gunicorn] = []
 
     def start(*, wait: bool = True, **changes: str | None) -> Gunicorn:

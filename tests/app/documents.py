@@ -35,7 +35,7 @@ def arrays(draw: st.DrawFn, items: st.SearchStrategy[str]) -> str:
 
 @st.composite
 def objects(draw: st.DrawFn, items: st.SearchStrategy[str]) -> str:
-    """Keys are drawn from few, so that they often come twice."""
+    """Draw an object, with keys from a few, so that they often come twice."""
     keys = st.sampled_from(['"a"', '"a"', '"b"', '"message"', '"\\u0061"', '""']) | STRINGS
     members = [
         f"{draw(keys)}{draw(BLANKS)}:{draw(BLANKS)}{item}" for item in draw(st.lists(items, max_size=4))

@@ -1,4 +1,4 @@
-"""A real Gunicorn: started as production starts it, spoken to over sockets, stopped by signals."""
+"""A real Gunicorn, started as production starts it, called over sockets, stopped by signals."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.app.rig import Reply
 STARTS_WITHIN, STOPS_WITHIN = 60, 40
 
 
-# What Gunicorn is told beside its configuration, by the server that is meant.
+# Arguments of Gunicorn besides its configuration, by server.
 SERVERS = {"fast": "", "gthread": "--worker-class gthread"}
 
 
 class Gunicorn:
-    """`server`: our worker ("fast"), or Gunicorn's own threads ("gthread")."""
+    """A running Gunicorn. `server` is our worker ("fast") or Gunicorn's own threads ("gthread")."""
 
     def __init__(self, settings: Mapping[str, str], folder: Path, server: str = "fast") -> None:
         self.port = free_port()
@@ -82,7 +82,7 @@ class Gunicorn:
         self.process.signal(number)
 
     def wait(self) -> int:
-        """Return the exit status of a process that ends by itself, or was told to."""
+        """Wait for the process to end, which something else must bring about; return its exit status."""
         return self.process.wait(STOPS_WITHIN)
 
     def stop(self) -> None:

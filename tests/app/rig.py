@@ -25,7 +25,7 @@ UNKNOWN_TASK = "task_7fff000000000000"
 
 
 def environ(database_url: str, **changes: str | None) -> dict[str, str]:
-    """The environment of a complete configuration; None takes a setting away."""
+    """Return the environment of a complete configuration; None removes a setting."""
     whole: dict[str, str | None] = {
         "APP_DATABASE_URL": database_url,
         "APP_PARTNER_TOKEN": PARTNER,
@@ -54,12 +54,12 @@ class Reply:
         return json.loads(self.body)
 
     def expect(self, status: int) -> Any:
-        """The decoded body of an answer that has this status."""
+        """Check the status; return the decoded body."""
         assert self.status == status, (self.status, self.body[:2000])
         return self.json if self.body else None
 
     def problem(self, status: int, code: str | None = None) -> ProblemDocument:
-        """The problem, complete and in its form."""
+        """Check that this is a problem, complete and in its form; return it."""
         assert self.status == status, (self.status, self.body[:2000])
         assert self.headers["Content-Type"] == "application/problem+json"
         document = msgspec.json.decode(self.body, type=ProblemDocument)
@@ -69,14 +69,14 @@ class Reply:
         return document
 
     def pointers(self) -> list[str]:
-        """What a 422 points at."""
+        """Return what a 422 points at."""
         errors = self.problem(422, "invalid").errors
         assert errors
         return [fault.pointer for fault in errors]
 
 
 class Caller:
-    """One HTTP client; each call says as whom."""
+    """An HTTP client; each call says as whom."""
 
     def __init__(self, app: Api) -> None:
         self.app = app
@@ -92,16 +92,16 @@ class Caller:
         headers: Mapping[str, str] | None = None,
         content_type: str | None = JSON,
     ) -> Reply:
-        """`body`: bytes are sent as they are, anything else as JSON."""
+        """Send a request. A `body` of bytes is sent as it is, anything else as JSON."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         fields = dict(headers or {})
         if token is not None:
             fields["Authorization"] = f"Bearer {token}"
         if data is not None and content_type is not None:
             fields["Content-Type"] = content_type
-        answer = self._client.open(path, method=method, data=data, headers=fields)
-        assert answer.headers["X-Request-Id"]
-        return Reply(answer.status_code, dict(answer.headers), answer.get_data())
+        response = self._client.open(path, method=method, data=data, headers=fields)
+        assert response.headers["X-Request-Id"]
+        return Reply(response.status_code, dict(response.headers), response.get_data())
 
     def partner(self, method: str, path: str, body: object = None, **more: Any) -> Reply:
         return self.call(method, path, body, token=PARTNER, **more)
@@ -112,10 +112,10 @@ class Caller:
     def admin(self, method: str, path: str, body: object = None, **more: Any) -> Reply:
         return self.call(method, f"/v1/admin/{path}", body, token=ADMIN, **more)
 
-    # The usual steps of a story, each of which has to work.
+    # The usual steps of a test, each of which has to succeed.
 
     def create(self, *payloads: object, **fields: object) -> Any:
-        """The task."""
+        """Create a task with these payloads; return it."""
         sub_tasks = [{"payload": payload} for payload in payloads or (1,)]
         return self.partner("POST", "/v1/tasks", {"sub_tasks": sub_tasks, **fields}).expect(201)
 
@@ -131,11 +131,11 @@ class Caller:
         return claimed
 
     def complete(self, reports: Iterable[object]) -> list[str]:
-        answer = self.worker("complete", {"worker_id": "w1", "results": list(reports)}).expect(200)
-        return [result["outcome"] for result in answer["results"]]
+        response = self.worker("complete", {"worker_id": "w1", "results": list(reports)}).expect(200)
+        return [result["outcome"] for result in response["results"]]
 
     def finish(self, *payloads: object, **fields: object) -> str:
-        """Create a task and complete all of it; its id."""
+        """Create a task and complete all of it; return its id."""
         task_id: str = self.create(*payloads, **fields)["id"]
         assert set(self.complete(succeeded(claimed) for claimed in self.claim(1000))) == {"succeeded"}
         return task_id

@@ -1,4 +1,4 @@
-"""Who gets in: each audience with its own tokens, and nobody where none is configured."""
+"""Who may call: each audience with its own tokens, and nobody where none is configured."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def test_no_token_and_a_wrong_one_are_401(api: Caller, audience: str, route: Rou
         own,
         "Bearer \xff\xfe",
     ]:
-        answer = call(api, route, None, headers={} if header is None else {"Authorization": header})
-        answer.problem(401, "unauthorized")
-        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+        response = call(api, route, None, headers={} if header is None else {"Authorization": header})
+        response.problem(401, "unauthorized")
+        assert response.headers["WWW-Authenticate"].startswith("Bearer")
 
 
 @guarded
@@ -137,16 +137,16 @@ def test_a_strange_path_is_404(api: Caller, path: str) -> None:
 @guarded
 def test_another_method_is_405_with_those_allowed(api: Caller, audience: str, route: Route) -> None:
     for method in ("PUT", "PATCH", "DELETE", "TRACE"):
-        answer = api.call(method, path_of(route), token=TOKENS[audience])
-        answer.problem(405, "method_not_allowed")
-        assert route.method in answer.headers["Allow"].split(", ")
+        response = api.call(method, path_of(route), token=TOKENS[audience])
+        response.problem(405, "method_not_allowed")
+        assert route.method in response.headers["Allow"].split(", ")
 
 
 @guarded
 def test_options_tells_the_methods(api: Caller, audience: str, route: Route) -> None:
-    answer = api.call("OPTIONS", path_of(route))
-    assert (answer.status, answer.body) == (204, b"")
-    assert {route.method, "OPTIONS"} <= set(answer.headers["Allow"].split(", "))
+    response = api.call("OPTIONS", path_of(route))
+    assert (response.status, response.body) == (204, b"")
+    assert {route.method, "OPTIONS"} <= set(response.headers["Allow"].split(", "))
 
 
 @pytest.mark.parametrize(
@@ -162,26 +162,26 @@ def test_head_is_get_without_the_body(api: Caller, audience: str, route: Route) 
 @pytest.mark.parametrize("given", ["abc", "a" * 128, "0af7651916cd43dd8448eb211c80319c", "a:b/c=d+e.f_g-h"])
 def test_a_sane_request_id_is_kept(api: Caller, given: str) -> None:
     for path, status in (("/v1/stats", 200), ("/nowhere", 404)):
-        answer = api.partner("GET", path, headers={"X-Request-Id": given})
-        assert (answer.status, answer.headers["X-Request-Id"]) == (status, given)
+        response = api.partner("GET", path, headers={"X-Request-Id": given})
+        assert (response.status, response.headers["X-Request-Id"]) == (status, given)
 
 
 @pytest.mark.parametrize("given", ["", " ", "a b", "a" * 129, "ä", 'x"y', "<script>", "a\tb"])
 def test_any_other_request_id_is_replaced(api: Caller, given: str) -> None:
-    answers = [api.partner("GET", "/v1/stats", headers={"X-Request-Id": given}) for _ in range(2)]
-    made = {answer.headers["X-Request-Id"] for answer in answers}
+    responses = [api.partner("GET", "/v1/stats", headers={"X-Request-Id": given}) for _ in range(2)]
+    made = {response.headers["X-Request-Id"] for response in responses}
     assert len(made) == 2
     assert given not in made
 
 
 @pytest.mark.parametrize("code", [401, 404, 405, 422])
 def test_a_problem_names_no_token_and_no_sql(api: Caller, code: int) -> None:
-    answers = {
+    responses = {
         401: api.call("GET", "/v1/stats", token="wrong-token-0123456789"),
         404: api.partner("GET", "/v1/tasks/none"),
         405: api.partner("PUT", "/v1/tasks"),
         422: api.partner("POST", "/v1/tasks", b"{}"),
     }
-    text = answers[code].body.decode()
-    answers[code].problem(code)
+    text = responses[code].body.decode()
+    responses[code].problem(code)
     assert not re.search(r"token-0123456789|SELECT|rvq\.|Traceback|\.py", text)

@@ -1,4 +1,4 @@
-"""How the kernel runs our threads, asked of the kernel."""
+"""How the kernel runs our threads, as the kernel itself tells."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ thread.join()
 
 
 def policies(pid: int) -> Iterator[int]:
-    """Of each thread of a process; see proc_pid_stat(5)."""
+    """Yield the scheduling policy of each thread of a process; see proc_pid_stat(5)."""
     for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
         yield int(stat.read_text().rpartition(")")[2].split()[38])
 
 
-def test_threads_started_afterwards_take_turns_on_the_core() -> None:
+def test_threads_started_afterwards_have_the_batch_policy_and_the_core() -> None:
     run = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.split() == [str(os.SCHED_BATCH), "True"]
 

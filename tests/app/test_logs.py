@@ -16,7 +16,7 @@ from tests.app.settings.test_settings import SECRET, TOKEN, URL
 
 @pytest.fixture(autouse=True)
 def root_logger() -> Iterator[None]:
-    """Whatever a test configures is undone."""
+    """Undo whatever a test configures."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield

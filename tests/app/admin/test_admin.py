@@ -176,8 +176,8 @@ def test_a_reset_empties_everything_and_old_leases_are_unknown(api: Caller) -> N
         api.partner("GET", f"/v1/tasks/{task_id}").problem(404)
     assert api.complete([succeeded(claimed)]) == ["unknown"]
     for verb in ("heartbeat", "release"):
-        answer = api.worker(verb, {"worker_id": "w", "leases": [lease_of(claimed)]}).expect(200)
-        assert answer["results"][0]["outcome"] == "unknown"
+        response = api.worker(verb, {"worker_id": "w", "leases": [lease_of(claimed)]}).expect(200)
+        assert response["results"][0]["outcome"] == "unknown"
     assert api.partner("GET", "/v1/events").json["items"] == []
     assert api.create(1)["counts"]["total"] == 1
 

@@ -16,12 +16,12 @@ from app.db.coalescing import ALONE, FULL, Coalescer, Future, GapEstimate
 from app.db.errors import PoolExhausted, StatementTimeout
 from tests.support.concurrency import wait_until
 
-LONG = 60.0  # seconds that a batch gathers: no test waits for it
+LONG = 60.0  # seconds for which a batch gathers: no test waits so long
 FILLERS = ["filler"] * (FULL // ALONE)
 
 
 class Recorder:
-    """A call that notes what each batch was given; `gate` holds it until it is set."""
+    """A call that records what each batch was given; it waits until `gate` is set."""
 
     def __init__(self) -> None:
         self.batches: list[list[Any]] = []
@@ -43,7 +43,7 @@ def run(coalescer: Coalescer, call: Recorder, item: Any, **options: Any) -> Any:
 
 
 def run_all(coalescer: Coalescer, call: Recorder, items: Sequence[Any]) -> list[Future[Any]]:
-    """The first opens a batch in a thread of its own; the others join, until it is full and departs."""
+    """Submit the first item in a thread of its own, to open a batch; fill the batch with the others."""
     with ThreadPoolExecutor(1) as thread:
         leader = thread.submit(coalescer.submit, call, items[0])
         wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a batch")
@@ -65,7 +65,7 @@ def waiting_in(coalescer: Coalescer) -> int:
 
 @contextlib.contextmanager
 def busy(gap_seconds: float = LONG) -> Iterator[Coalescer]:
-    """A coalescer with somebody inside, so that whoever comes next waits for company."""
+    """Yield a coalescer with a call under way, so that whoever comes next waits for company."""
     coalescer, other = Coalescer(20, (gap_seconds, gap_seconds), LONG), Recorder()
     other.gate.clear()
     with ThreadPoolExecutor(1) as thread:
@@ -83,7 +83,7 @@ def test_a_caller_who_is_the_only_one_goes_at_once_and_alone() -> None:
     assert call.batches == [["a"], ["b"]]
 
 
-def test_calls_that_come_close_together_share_a_round_and_each_gets_its_own_result() -> None:
+def test_calls_that_come_close_together_share_a_batch_and_each_gets_its_own_result() -> None:
     call = Recorder()
     with busy() as coalescer:
         found = run_all(coalescer, call, ["a", "b", "c"])
@@ -101,14 +101,14 @@ def test_who_had_company_expects_it_again_until_nobody_comes() -> None:
     assert call not in coalescer._had_company
 
 
-def test_a_round_departs_without_company_when_nobody_comes() -> None:
+def test_a_batch_runs_without_company_when_nobody_comes() -> None:
     call = Recorder()
     with busy(gap_seconds=0.01) as coalescer:
         assert [run(coalescer, call, item) for item in "ab"] == ["done a", "done b"]
     assert call.batches == [["a"], ["b"]]
 
 
-def test_a_round_departs_when_it_has_gathered_long_enough_however_many_come() -> None:
+def test_a_batch_runs_when_it_has_gathered_long_enough_however_many_come() -> None:
     call = Recorder()
     with busy() as coalescer, ThreadPoolExecutor(2) as threads:
         coalescer._longest_seconds = 0.01
@@ -116,12 +116,12 @@ def test_a_round_departs_when_it_has_gathered_long_enough_however_many_come() ->
         assert [one.result(15) for one in found] == ["done a", "done b"]
 
 
-def test_a_round_that_is_held_up_holds_up_nobody_else() -> None:
+def test_a_batch_that_is_held_up_holds_up_nobody_else() -> None:
     call = Recorder()
     call.gate.clear()
     with busy(gap_seconds=0.0) as coalescer, ThreadPoolExecutor(2) as threads:
         held = threads.submit(run, coalescer, call, "a")
-        wait_until(lambda: call.batches, "the first batch has departed")
+        wait_until(lambda: call.batches, "the first batch runs")
         other = threads.submit(run, coalescer, call, "b")
         wait_until(lambda: len(call.batches) == 2, "the second one too")
         call.gate.set()
@@ -141,21 +141,21 @@ def test_different_keys_and_different_calls_never_share() -> None:
     assert other.batches == [["c"]]
 
 
-def test_only_who_opens_a_round_waits_and_answers_for_all_in_it() -> None:
-    call, answering = Recorder(), []
+def test_only_the_caller_who_opens_a_batch_waits_and_runs_the_callbacks_of_all() -> None:
+    call, ran_in = Recorder(), []
     with busy() as coalescer, ThreadPoolExecutor(1) as thread:
         leader = thread.submit(lambda: (coalescer.submit(call, "a"), threading.get_ident())[1])
         wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a batch")
         follower = coalescer.submit(call, "b")
-        follower.when_done(lambda: answering.append(threading.get_ident()))
-        assert answering == []
+        follower.when_done(lambda: ran_in.append(threading.get_ident()))
+        assert ran_in == []
         for filler in FILLERS:
             coalescer.submit(call, filler, weight=ALONE)
-        assert answering == [leader.result(15)]
+        assert ran_in == [leader.result(15)]
     assert follower.result() == "done b"
 
 
-def test_what_was_left_to_be_done_and_fails_costs_the_others_nothing() -> None:
+def test_a_callback_that_fails_costs_the_others_nothing() -> None:
     call = Recorder()
     with busy(gap_seconds=0.2) as coalescer, ThreadPoolExecutor(1) as thread:
         leader = thread.submit(run, coalescer, call, "a")
@@ -182,7 +182,7 @@ def test_a_mistake_in_one_call_costs_the_others_nothing() -> None:
     assert call.batches[1:] == [["a"], ["refused"], ["c"], *([one] for one in FILLERS)]
 
 
-def test_what_befalls_the_database_befalls_all_of_a_round_and_nothing_is_tried_again() -> None:
+def test_a_database_error_is_raised_for_all_of_a_batch_and_nothing_is_tried_again() -> None:
     call = Recorder()
     with busy() as coalescer:
         found = run_all(coalescer, call, ["a", "timeout"])
@@ -192,7 +192,7 @@ def test_what_befalls_the_database_befalls_all_of_a_round_and_nothing_is_tried_a
     assert len(call.batches) == 1
 
 
-def test_beyond_the_callers_there_is_room_for_it_sheds_at_once() -> None:
+def test_more_callers_than_allowed_are_refused_at_once() -> None:
     call = Recorder()
     with busy() as coalescer:
         coalescer._max_callers = 1
@@ -201,7 +201,7 @@ def test_beyond_the_callers_there_is_room_for_it_sheds_at_once() -> None:
     assert run(coalescer, call, "b") == "done b"
 
 
-def test_what_a_round_carried_is_free_at_once_without_the_collector() -> None:
+def test_what_a_batch_carried_is_free_at_once_without_the_collector() -> None:
     call = Recorder()
     gc.disable()
     try:
@@ -216,4 +216,4 @@ def test_what_a_round_carried_is_free_at_once_without_the_collector() -> None:
 
 
 class Payload:
-    """Something that can be watched."""
+    """An item to which a weak reference can be held."""

@@ -1,4 +1,4 @@
-"""A steady stream is waited for, a burst no longer than it lasts, and who comes seldom hardly at all."""
+"""A steady stream is waited for, a burst no longer than it lasts, and rare callers hardly at all."""
 
 from __future__ import annotations
 

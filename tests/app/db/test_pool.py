@@ -124,12 +124,12 @@ def test_a_waiter_gets_the_connection_that_comes_free(empty_database: str) -> No
     pool.open()
     taken = pool.connection()
     taken.__enter__()
-    with background(pool.value, "SELECT 7") as answer:
+    with background(pool.value, "SELECT 7") as call:
         wait_until(lambda: pool.waiting == 1, "the call waits")
         with pytest.raises(PoolExhausted, match="1 calls wait"):
             pool.value("SELECT 8")
         taken.__exit__(None, None, None)
-        assert answer.result(10) == 7
+        assert call.result(10) == 7
     pool.close()
 
 
@@ -145,16 +145,16 @@ def test_a_waiter_gives_up_after_its_time(empty_database: str) -> None:
 def test_many_threads_share_few_connections_and_none_is_lost(empty_database: str) -> None:
     pool = make_pool(empty_database, 3, max_waiting=50, wait_seconds=30)
     pool.open()
-    answers: list[int] = []
+    values: list[int] = []
     threads = [
-        threading.Thread(target=lambda n=n: answers.extend(pool.value("SELECT %s", (n,)) for _ in range(50)))
+        threading.Thread(target=lambda n=n: values.extend(pool.value("SELECT %s", (n,)) for _ in range(50)))
         for n in range(12)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(answers) == sorted(n for n in range(12) for _ in range(50))
+    assert sorted(values) == sorted(n for n in range(12) for _ in range(50))
     assert pool.in_use == 0
     pool.close()
 
@@ -203,12 +203,12 @@ def test_a_statement_cut_off_in_the_middle_is_an_error_and_is_not_sent_again(
     ask(observer, "BEGIN; LOCK TABLE marks")
     with pool.connection() as connection:
         waiting = connection
-    with background(pool.rows, "INSERT INTO marks VALUES (1)") as answer:
+    with background(pool.rows, "INSERT INTO marks VALUES (1)") as call:
         with contextlib.closing(connect(empty_database, "rvq-second-observer")) as second:
             wait_until_blocked(second, waiting)
             ask(second, f"SELECT pg_terminate_backend({waiting.info.backend_pid}, 10000)")
         with pytest.raises(DatabaseUnavailable):
-            answer.result(10)
+            call.result(10)
     ask(observer, "COMMIT")
     assert ask(observer, "SELECT count(*) FROM marks") == [(0,)]
     assert pool.value("SELECT 1") == 1
@@ -274,17 +274,17 @@ def test_a_database_that_is_away_is_asked_rarely_and_calls_in_between_fail_at_on
     assert pool.in_use == 0
 
 
-def test_a_call_that_a_frozen_server_never_answers_can_be_cut_off(own_cluster: Cluster) -> None:
+def test_a_call_that_a_frozen_server_never_values_can_be_cut_off(own_cluster: Cluster) -> None:
     pool = make_pool(own_cluster.url("rvq"), 1)
     pool.open()
     with pool.connection() as connection:
         backend = connection.info.backend_pid
     os.kill(backend, signal.SIGSTOP)
     try:
-        with background(pool.rows, "SELECT 1") as answer:
+        with background(pool.rows, "SELECT 1") as call:
             wait_until(lambda: pool.cut_off_overdue(0), "the call is cut off")
             with pytest.raises(DatabaseUnavailable):
-                answer.result(30)
+                call.result(30)
     finally:
         os.kill(backend, signal.SIGCONT)
     assert pool.value("SELECT 1") == 1

@@ -19,7 +19,7 @@ from tests.app.rig import ADMIN, PARTNER, TOKENS, Caller, make_caller
 
 
 def away(**changes: str | None) -> Caller:
-    """The API over a database that does not answer."""
+    """Return the API over a database that does not answer."""
     url = "postgresql://rvq@127.0.0.1:1/rvq"
     return make_caller(url, Pool(url, 1, "rvq-api-test"), **changes)
 
@@ -32,9 +32,9 @@ def test_alive_and_ready(api: Caller) -> None:
 def test_without_a_database_it_is_alive_and_not_ready() -> None:
     api = away()
     assert api.call("GET", "/healthz").status == 200
-    answer = api.call("GET", "/readyz")
-    answer.problem(503, "database_unavailable")
-    assert int(answer.headers["Retry-After"]) >= 1
+    response = api.call("GET", "/readyz")
+    response.problem(503, "database_unavailable")
+    assert int(response.headers["Retry-After"]) >= 1
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def test_without_a_database_it_is_alive_and_not_ready() -> None:
 def test_without_a_database_every_call_is_503_with_a_time_to_come_back(
     method: str, path: str, body: bytes | None, whose: str
 ) -> None:
-    answer = away().call(method, path, body, token=TOKENS[whose])
-    answer.problem(503, "database_unavailable")
-    assert int(answer.headers["Retry-After"]) >= 1
+    response = away().call(method, path, body, token=TOKENS[whose])
+    response.problem(503, "database_unavailable")
+    assert int(response.headers["Retry-After"]) >= 1
 
 
 def test_bad_requests_are_told_so_without_a_database() -> None:
@@ -112,10 +112,10 @@ def test_metrics_have_only_labels_of_fixed_sets(api: Caller) -> None:
 
 
 def test_metrics_are_there_when_the_database_is_not() -> None:
-    answer = away().call("GET", "/metrics", token=ADMIN)
-    assert answer.status == 200
-    assert answer.headers["Content-Type"].startswith("text/plain")
-    found = families(answer.body.decode())
+    response = away().call("GET", "/metrics", token=ADMIN)
+    assert response.status == 200
+    assert response.headers["Content-Type"].startswith("text/plain")
+    found = families(response.body.decode())
     assert found["rvq_database_up"].samples[0].value == 0
     assert "rvq_tasks" not in found
 
@@ -154,10 +154,10 @@ def test_every_operation_says_who_may_call_it(api: Caller) -> None:
 
 
 def test_the_page_loads_nothing_from_anywhere(api: Caller) -> None:
-    answer = api.call("GET", "/docs")
-    html = answer.body.decode()
-    assert answer.headers["Content-Type"].startswith("text/html")
-    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    response = api.call("GET", "/docs")
+    html = response.body.decode()
+    assert response.headers["Content-Type"].startswith("text/html")
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
     assert not re.search(r"<(script|link|img|iframe)|https?://|@import|url\(", html)
     for _, table in TABLE:
         for route in table:

@@ -14,7 +14,7 @@ TASK = {"sub_tasks": [{"payload": 1}]}
 
 @pytest.fixture
 def backlogged(api: Caller, database: Database) -> Iterator[Caller]:
-    """One sub_task waits, and none may."""
+    """Yield the API while one sub_task waits and none may."""
     api.partner("POST", "/v1/tasks", TASK, headers={"Idempotency-Key": "before"}).expect(201)
     database.rows("UPDATE rvq.admission SET max_backlog = 0")
     database.rows("SELECT rvq.fold_counters()")
@@ -24,9 +24,9 @@ def backlogged(api: Caller, database: Database) -> Iterator[Caller]:
 
 
 def test_a_new_task_is_refused_with_the_reason_and_a_time_to_come_back(backlogged: Caller) -> None:
-    answer = backlogged.partner("POST", "/v1/tasks", TASK)
-    assert answer.problem(503, "overloaded").detail == "1 sub_tasks wait; the bound is 0"
-    assert int(answer.headers["Retry-After"]) >= 1
+    response = backlogged.partner("POST", "/v1/tasks", TASK)
+    assert response.problem(503, "overloaded").detail == "1 sub_tasks wait; the bound is 0"
+    assert int(response.headers["Retry-After"]) >= 1
 
 
 def test_a_replay_a_claim_and_a_complete_are_answered_and_let_it_recover(

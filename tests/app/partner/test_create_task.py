@@ -1,4 +1,4 @@
-"""POST /v1/tasks: what is taken, what is refused, and where the refusal points."""
+"""POST /v1/tasks: what is accepted, what is refused, and where the refusal points."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ ONE = [{"payload": 1}]
 
 def test_a_created_task_is_answered_as_a_read_gives_it(api: Caller) -> None:
     body = {"sub_tasks": ONE, "metadata": {"order": 7}, "webhook_url": HOOK, "queue": "text"}
-    answer = api.partner("POST", "/v1/tasks", body)
-    task = answer.expect(201)
-    assert answer.headers["Location"] == f"/v1/tasks/{task['id']}"
+    response = api.partner("POST", "/v1/tasks", body)
+    task = response.expect(201)
+    assert response.headers["Location"] == f"/v1/tasks/{task['id']}"
     msgspec.convert(task, Task)
-    read = api.partner("GET", answer.headers["Location"])
-    assert read.body == answer.body
+    read = api.partner("GET", response.headers["Location"])
+    assert read.body == response.body
 
 
 @pytest.mark.parametrize(
-    ("completion", "answered"),
+    ("completion", "shown"),
     [
         (None, {"policy": "all"}),
         ({}, {"policy": "all"}),
@@ -37,9 +37,9 @@ def test_a_created_task_is_answered_as_a_read_gives_it(api: Caller) -> None:
         ({"policy": "fail_fast", "deadline_seconds": 0.5}, {"policy": "fail_fast", "deadline_seconds": 0.5}),
     ],
 )
-def test_every_completion_policy_comes_back(api: Caller, completion: Any, answered: Any) -> None:
+def test_every_completion_policy_comes_back(api: Caller, completion: Any, shown: Any) -> None:
     task = api.create(1, 2, completion=completion)
-    assert task["completion"] == answered
+    assert task["completion"] == shown
     assert api.read(task["id"]) == task
 
 
@@ -202,9 +202,9 @@ def test_without_a_secret_or_a_list_every_webhook_is_refused(
     database: Database, pool: Any, missing: str
 ) -> None:
     api = make_caller(database.url, pool, **{missing: None})
-    answer = api.partner("POST", "/v1/tasks", {"sub_tasks": ONE, "webhook_url": HOOK})
-    assert answer.pointers() == ["/webhook_url"]
-    assert "refused" in answer.json["errors"][0]["detail"]
+    response = api.partner("POST", "/v1/tasks", {"sub_tasks": ONE, "webhook_url": HOOK})
+    assert response.pointers() == ["/webhook_url"]
+    assert "refused" in response.json["errors"][0]["detail"]
     api.create(1)
 
 

@@ -42,8 +42,8 @@ def test_the_same_key_with_other_bytes_is_a_conflict(api: Caller, body: bytes) -
 
 
 def test_other_keys_and_no_key_make_tasks_of_their_own(api: Caller) -> None:
-    answers = [post(api, "a"), post(api, "b"), post(api, "A"), api.partner("POST", "/v1/tasks", BODY)]
-    assert len({answer.expect(201)["id"] for answer in answers}) == 4
+    responses = [post(api, "a"), post(api, "b"), post(api, "A"), api.partner("POST", "/v1/tasks", BODY)]
+    assert len({response.expect(201)["id"] for response in responses}) == 4
 
 
 @pytest.mark.parametrize("key", [" ", "~", "a" * 255, "'; DROP TABLE", "%s"])
@@ -58,15 +58,15 @@ def test_a_key_may_be_any_printable_ascii(api: Caller, key: str) -> None:
 def test_any_other_key_is_refused(api: Caller, key: str) -> None:
     headers = {"HTTP_IDEMPOTENCY_KEY": key}
     client = api.app.test_client()
-    answer = client.post(
+    response = client.post(
         "/v1/tasks",
         data=BODY,
         content_type="application/json",
         headers={"Authorization": f"Bearer {PARTNER}"},
         environ_overrides=headers,
     )
-    assert answer.status_code == 422
-    assert answer.get_json()["errors"][0]["pointer"] == "/Idempotency-Key"
+    assert response.status_code == 422
+    assert response.get_json()["errors"][0]["pointer"] == "/Idempotency-Key"
 
 
 def test_a_key_works_after_its_first_request_was_refused(api: Caller) -> None:
@@ -82,6 +82,6 @@ def test_twenty_same_requests_at_once_make_one_task(gunicorn: Callable[..., Guni
         return server.call("POST", "/v1/tasks", BODY, token=PARTNER, headers={"Idempotency-Key": "k"})
 
     with ThreadPoolExecutor(20) as threads:
-        answers = list(threads.map(once, range(20)))
-    assert sorted(answer.status for answer in answers) == [200] * 19 + [201]
-    assert len({json.loads(answer.body)["id"] for answer in answers}) == 1
+        responses = list(threads.map(once, range(20)))
+    assert sorted(response.status for response in responses) == [200] * 19 + [201]
+    assert len({json.loads(response.body)["id"] for response in responses}) == 1

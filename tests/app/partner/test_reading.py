@@ -57,7 +57,7 @@ LISTINGS = ["/v1/tasks", "/v1/tasks/{}/sub_tasks", "/v1/events"]
 
 
 def pages(api: Caller, path: str, limit: int) -> list[list[Any]]:
-    """All pages of a listing, each cursor followed."""
+    """Follow the cursors of a listing; return the items of all its pages."""
     found: list[list[Any]] = []
     cursor: str | None = ""
     while cursor is not None:
@@ -226,8 +226,8 @@ def test_cancelling_ends_the_task_once(api: Caller) -> None:
 def test_cancelling_needs_no_body_and_minds_none(api: Caller) -> None:
     for body, content_type in ((None, None), (b"{}", "application/json"), (b"not json", "text/plain")):
         task_id = api.create(1)["id"]
-        answer = api.partner("POST", f"/v1/tasks/{task_id}/cancel", body, content_type=content_type)
-        answer.expect(200)
+        response = api.partner("POST", f"/v1/tasks/{task_id}/cancel", body, content_type=content_type)
+        response.expect(200)
 
 
 def test_statistics_count_by_status(api: Caller) -> None:

@@ -21,7 +21,7 @@ OTHER_SECRET = "whsec_" + "B" * 32
 
 
 def settle(database: Database, verdict: str, status_code: int | None, answer: bytes) -> None:
-    """One attempt of every due delivery, as the dispatcher records it."""
+    """Record an attempt of every due delivery, as the dispatcher does."""
     due = database.rows("SELECT id, lease_token FROM rvq.claim_deliveries(100, 30, 100)")
     for number, token in due:
         settled = database.value(
@@ -156,7 +156,7 @@ def _all_events(api: Caller) -> list[Any]:
 def signed(
     body: str, *, secret: str = SECRET, at: float | None = None, event_id: str = "evt_1"
 ) -> dict[str, str]:
-    """Headers as an independent implementation makes them."""
+    """Return headers as an independent implementation makes them."""
     moment = datetime.fromtimestamp(at or time.time(), UTC)
     signature = Webhook(secret).sign(event_id, moment, body)
     return {
@@ -167,8 +167,8 @@ def signed(
 
 
 def verify(api: Caller, headers: dict[str, str], body: str) -> Verdict:
-    answer = api.partner("POST", "/v1/webhooks/verify", {"headers": headers, "body": body})
-    return msgspec.convert(answer.expect(200), Verdict)
+    response = api.partner("POST", "/v1/webhooks/verify", {"headers": headers, "body": body})
+    return msgspec.convert(response.expect(200), Verdict)
 
 
 def test_a_signature_of_ours_holds(api: Caller) -> None:

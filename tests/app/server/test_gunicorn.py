@@ -1,4 +1,4 @@
-"""The real thing: Gunicorn with only the contract's settings, its connections, its start, stop and reload."""
+"""A real Gunicorn with only the contract's settings, its connections, its start, stop and reload."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_exactly_32_connections_are_open_before_the_first_request(
     assert len(server.children()) == processes
 
 
-def test_each_process_keeps_to_a_core_of_its_own_and_its_threads_take_turns(gunicorn: Start) -> None:
+def test_each_process_has_a_core_of_its_own_and_runs_under_the_batch_policy(gunicorn: Start) -> None:
     children = gunicorn(APP_PROCESSES="2").children()
     kept = [os.sched_getaffinity(pid) for pid in children]
     assert [len(cores) for cores in kept] == [1, 1]
@@ -130,12 +130,12 @@ def test_a_stop_finishes_the_request_under_way_and_waits_for_no_idle_client(
     idle.getresponse().read()
     holder = database.connect(autocommit=False)
     database.rows("LOCK TABLE rvq.tasks IN ACCESS EXCLUSIVE MODE", on=holder)
-    with background(server.call, "POST", "/v1/tasks", TASK, token=PARTNER) as answer:
+    with background(server.call, "POST", "/v1/tasks", TASK, token=PARTNER) as call:
         wait_until(lambda: blocked(database) == 1, "the request waits for the lock")
         server.signal(signal.SIGTERM)
         wait_until(lambda: refuses(server), "the server no longer listens")
         holder.rollback()
-        assert answer.result(30).status == 201
+        assert call.result(30).status == 201
     assert server.wait() == 0
     assert backends(database) == set()
 
@@ -185,7 +185,7 @@ def test_killed_backends_cost_no_restart(gunicorn: Start, database: Database) ->
 
 
 def blocked(database: Database) -> int:
-    """How many of the API's connections wait for a lock."""
+    """Return how many of the API's connections wait for a lock."""
     return int(
         database.value(f"SELECT count(*) FROM ({CONNECTIONS} AND wait_event_type = 'Lock') AS waiting")
     )
@@ -200,7 +200,7 @@ def refuses(server: Gunicorn) -> bool:
 
 
 def metrics_folder(server: Gunicorn) -> Path:
-    """Where its processes keep their values: they hold it open."""
+    """Return the folder where its processes keep their values: they hold it open."""
     held = Path(f"/proc/{server.children()[0]}/fd").iterdir()
     (folder,) = {path for path in map(Path.resolve, held) if path.name.startswith("rvq-metrics-")}
     return folder

@@ -1,4 +1,4 @@
-"""More calls than connections: a bounded wait, then 503 with a time to come back."""
+"""More calls than connections: a bounded wait, then 503 with Retry-After."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_beyond_the_budget_it_sheds_and_then_recovers(
         assert server.call("GET", "/healthz").status == 200
         server.call("POST", "/v1/tasks", TASK, token=PARTNER).problem(503, "over_budget")
         holder.rollback()
-        answers = [call.result(30) for call in calls]
-    shed = [answer for answer in answers if answer.status == 503]
-    assert (len(shed), len(answers)) == (26, 40)
-    for answer in shed:
-        answer.problem(503, "over_budget")
-        assert int(answer.headers["Retry-After"]) >= 1
-    assert [answer.status for answer in answers if answer not in shed] == [201] * 14
+        responses = [call.result(30) for call in calls]
+    shed = [response for response in responses if response.status == 503]
+    assert (len(shed), len(responses)) == (26, 40)
+    for response in shed:
+        response.problem(503, "over_budget")
+        assert int(response.headers["Retry-After"]) >= 1
+    assert [response.status for response in responses if response not in shed] == [201] * 14
     assert [server.call("POST", "/v1/tasks", TASK, token=PARTNER).status for _ in range(10)] == [201] * 10
     assert database.value("SELECT count(*) FROM rvq.tasks") == 24
     assert len(backends(database)) == 2
@@ -46,9 +46,9 @@ def test_a_call_that_waits_too_long_for_a_lock_is_503_and_changed_nothing(
     server = gunicorn(APP_DB_POOL="2", APP_PROCESSES="1")
     holder = database.connect(autocommit=False)
     database.rows("LOCK TABLE rvq.tasks IN ACCESS EXCLUSIVE MODE", on=holder)
-    answer = server.call("POST", "/v1/tasks", TASK, token=PARTNER)
-    answer.problem(503, "timeout")
-    assert int(answer.headers["Retry-After"]) >= 1
+    response = server.call("POST", "/v1/tasks", TASK, token=PARTNER)
+    response.problem(503, "timeout")
+    assert int(response.headers["Retry-After"]) >= 1
     holder.rollback()
     assert database.value("SELECT count(*) FROM rvq.tasks") == 0
     assert server.call("POST", "/v1/tasks", TASK, token=PARTNER).status == 201

@@ -17,7 +17,7 @@ from app.server.connection import Connection
 from app.server.parser import Parser, PlainRequest
 
 CLIENT, SERVER = ("127.0.0.1", 50000), ("127.0.0.1", 8000)
-# What only Gunicorn puts in, and no handler reads.
+# Only Gunicorn adds these, and no handler reads them.
 GUNICORNS_OWN = {"gunicorn.socket", "RAW_URI", "wsgi.early_hints", "wsgi.input", "wsgi.errors"}
 CFG = Config()
 CFG.set("http_parser", "fast")
@@ -71,7 +71,7 @@ class _Reply:
 
 
 def read_all(parser: Any) -> list[Any]:
-    """Each request's environ and body, until the input ends or is refused; the name of what ended it."""
+    """Return each request's environ and body, and at the end the name of what ended the input."""
     found: list[Any] = []
     try:
         while True:
@@ -134,7 +134,7 @@ def test_what_clients_and_proxies_usually_send_is_plain(more: bytes) -> None:
         b"Content-Length: 11\r\n",
     ],
 )
-def test_what_needs_judgement_is_left_to_gunicorn(more: bytes) -> None:
+def test_what_is_not_plain_is_left_to_gunicorn(more: bytes) -> None:
     parser = ours([PLAIN + b"Content-Length: 11\r\n" + more + b"\r\n" + BODY])
     request = None
     with contextlib.suppress(ParseException):

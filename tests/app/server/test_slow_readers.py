@@ -1,4 +1,4 @@
-"""Clients that are slow to take their answers: they hold no thread, and get every byte in the end."""
+"""Clients that are slow to take their responses: they hold no thread, and get every byte in the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Start = Callable[..., Gunicorn]
 CLAIM = b'{"worker_id":"w","limit":16}'
 SUB_TASKS, PAYLOAD = 16, "x" * 250_000
 TASK = json.dumps({"sub_tasks": [{"payload": PAYLOAD}] * SUB_TASKS}).encode()
-# What one process with two connections has: 2 for them, 12 that may wait, 8 to spare.
+# The threads of one process with two connections: 2 for them, 12 that may wait, 8 to spare.
 THREADS = 22
 
 # Gunicorn's own threads wait for slow readers: in production nginx takes their answers.
@@ -38,7 +38,7 @@ def request(method: str, path: str, body: bytes, token: str) -> bytes:
 
 @contextlib.contextmanager
 def slow_reader(server: Gunicorn, sent: bytes) -> Iterator[socket.socket]:
-    """It has asked, its answer has begun, and it reads no further."""
+    """Yield a client that has sent its request and read the beginning of its response."""
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.settimeout(60)
@@ -49,18 +49,18 @@ def slow_reader(server: Gunicorn, sent: bytes) -> Iterator[socket.socket]:
 
 
 def payloads(client: socket.socket) -> list[str]:
-    """Of the sub_tasks in one answer, read to its end."""
-    with client.makefile("rb") as answer:
+    """Read one response to its end; return the payloads of its sub_tasks."""
+    with client.makefile("rb") as response:
         length = 0
-        while line := answer.readline().strip():
+        while line := response.readline().strip():
             if line.lower().startswith(b"content-length:"):
                 length = int(line.split()[1])
-        document = json.loads(answer.read(length))
+        document = json.loads(response.read(length))
     return [sub_task["payload"] for sub_task in document.get("sub_tasks", document.get("items"))]
 
 
 def start_with_a_large_task(gunicorn: Start, tasks: int = 1) -> tuple[Gunicorn, bytes]:
-    """And a request for its sub_tasks."""
+    """Start a server; return it and a request for the sub_tasks of a large task."""
     server = gunicorn(APP_DB_POOL="2", APP_PROCESSES="1")
     made = [server.call("POST", "/v1/tasks", TASK, token=PARTNER) for _ in range(tasks)]
     task_id = json.loads(made[0].body)["id"]
@@ -81,7 +81,7 @@ def test_more_slow_readers_than_threads_hold_up_nobody_and_get_every_byte(gunico
             assert payloads(reader) == [PAYLOAD] * SUB_TASKS
 
 
-def test_a_stop_waits_until_a_slow_reader_has_its_answer(gunicorn: Start) -> None:
+def test_a_stop_waits_until_a_slow_reader_has_its_response(gunicorn: Start) -> None:
     server, listing = start_with_a_large_task(gunicorn)
     with slow_reader(server, listing) as reader:
         server.signal(signal.SIGTERM)
@@ -109,14 +109,14 @@ def test_a_client_that_takes_nothing_for_long_is_cut_off(gunicorn: Start) -> Non
 
 
 def connections_of(server: Gunicorn) -> int:
-    """Those that clients have with its one process."""
+    """Return how many connections clients have with its one process."""
     (child,) = server.children()
     rows = Path(f"/proc/{child}/net/tcp").read_text().splitlines()[1:]
     port = f":{server.port:04X}"
     return sum(row.split()[1].endswith(port) and row.split()[3] == "01" for row in rows)
 
 
-def test_requests_sent_at_once_are_answered_in_turn_also_when_they_share_rounds(
+def test_requests_sent_at_once_are_answered_in_order_also_when_they_share_batches(
     gunicorn: Start, database: Database
 ) -> None:
     server = gunicorn(APP_DB_POOL="2", APP_PROCESSES="1")
@@ -124,9 +124,9 @@ def test_requests_sent_at_once_are_answered_in_turn_also_when_they_share_rounds(
     pipeline = b"".join(request("POST", "/v1/tasks", body, PARTNER) for body in bodies)
     last = b"GET /healthz HTTP/1.1\r\nHost: rvq\r\nConnection: close\r\n\r\n"
     with ThreadPoolExecutor(8) as clients:
-        answers = list(clients.map(lambda _: server.talk(pipeline + last), range(8)))
-    for answer in answers:
-        assert answer.count(b"HTTP/1.1 201 Created\r\n") == len(bodies)
-        found = [answer.index(b'"metadata":{"n":%d}' % number) for number in range(len(bodies))]
+        responses = list(clients.map(lambda _: server.talk(pipeline + last), range(8)))
+    for response in responses:
+        assert response.count(b"HTTP/1.1 201 Created\r\n") == len(bodies)
+        found = [response.index(b'"metadata":{"n":%d}' % number) for number in range(len(bodies))]
         assert found == sorted(found)
     assert database.value("SELECT count(*) FROM rvq.tasks") == 8 * len(bodies)

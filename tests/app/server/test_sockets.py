@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("database")
 
 @pytest.fixture(scope="module")
 def rvq(database_url: str, tmp_path_factory: pytest.TempPathFactory, served_by: str) -> Iterator[Gunicorn]:
-    """One server for all of this module: whatever a client does, it serves the next one."""
+    """Yield one server for the whole module: whatever a client does, it serves the next one."""
     settings = environ(database_url, APP_DB_POOL="4", APP_PROCESSES="1")
     process = Gunicorn(settings, tmp_path_factory.mktemp("gunicorn"), served_by)
     process.wait_ready()
@@ -44,15 +44,15 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def status(answer: bytes) -> int:
-    return int(answer.split(b" ", 2)[1])
+def status(response: bytes) -> int:
+    return int(response.split(b" ", 2)[1])
 
 
-def problem(answer: bytes) -> tuple[int, str]:
-    head, _, body = answer.partition(b"\r\n\r\n")
+def problem(response: bytes) -> tuple[int, str]:
+    head, _, body = response.partition(b"\r\n\r\n")
     assert b"application/problem+json" in head
     assert b"X-Request-Id: " in head
-    return status(answer), json.loads(body)["code"]
+    return status(response), json.loads(body)["code"]
 
 
 def test_a_chunked_body_is_read(rvq: Gunicorn) -> None:
@@ -110,20 +110,20 @@ def test_a_cut_or_broken_body_is_400(rvq: Gunicorn, request_bytes: bytes) -> Non
     ids=lambda request: repr(request[-30:]),
 )
 def test_what_is_not_http_is_a_problem_and_no_page(rvq: Gunicorn, request_bytes: bytes) -> None:
-    answer = rvq.talk(request_bytes, half_close=True)
-    code, _ = problem(answer) if answer else (400, "")
+    response = rvq.talk(request_bytes, half_close=True)
+    code, _ = problem(response) if response else (400, "")
     assert 400 <= code < 500
-    assert b"<html" not in answer
+    assert b"<html" not in response
     assert rvq.call("GET", "/healthz").status == 200
 
 
 @pytest.mark.fast_server  # gthread does not look at what it has read ahead
-def test_requests_sent_at_once_are_answered_in_turn(rvq: Gunicorn) -> None:
+def test_requests_sent_at_once_are_answered_in_order(rvq: Gunicorn) -> None:
     one = b"GET /healthz HTTP/1.1\r\nHost: rvq\r\n\r\n"
     create = HEAD + sized(len(TASK)) + b"\r\n" + TASK
     last = b"GET /healthz HTTP/1.1\r\nHost: rvq\r\nConnection: close\r\n\r\n"
-    answer = rvq.talk(one + create + one + last)
-    found = [line for line in answer.split(b"\r\n") if b"HTTP/1.1" in line]
+    response = rvq.talk(one + create + one + last)
+    found = [line for line in response.split(b"\r\n") if b"HTTP/1.1" in line]
     assert [status(line[line.index(b"HTTP/1.1") :]) for line in found] == [200, 201, 200, 200]
 
 

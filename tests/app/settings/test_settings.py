@@ -265,7 +265,7 @@ def test_the_processes_must_divide_the_pool(pool: str, processes: str) -> None:
     assert "must divide APP_DB_POOL" in only_problem(APP_DB_POOL=pool, APP_PROCESSES=processes)
 
 
-def test_each_process_gets_an_equal_share_of_the_pool_as_threads() -> None:
+def test_each_process_gets_an_equal_share_of_the_pool_as_connections() -> None:
     assert load(APP_DB_POOL="32", APP_PROCESSES="8").connections_per_process == 4
 
 

@@ -70,8 +70,8 @@ def test_anything_but_json_is_415(api: Caller, path: str, content_type: str | No
 
 @every_body
 def test_a_compressed_body_is_415(api: Caller, path: str) -> None:
-    answer = post(api, path, BODIES[path], headers={"Content-Encoding": "gzip"})
-    answer.problem(415, "unsupported_media_type")
+    response = post(api, path, BODIES[path], headers={"Content-Encoding": "gzip"})
+    response.problem(415, "unsupported_media_type")
 
 
 MALFORMED = [
@@ -139,20 +139,20 @@ def test_the_largest_body_is_read(api: Caller, path: str) -> None:
 @every_body
 def test_a_body_shorter_than_its_declared_length_is_400(api: Caller, path: str) -> None:
     client = api.app.test_client()
-    answer = client.post(
+    response = client.post(
         path,
         headers={"Authorization": f"Bearer {TOKENS[AUDIENCE[path]]}"},
         content_type="application/json",
         environ_overrides={"wsgi.input": io.BytesIO(BODIES[path]), "CONTENT_LENGTH": "1000"},
     )
-    assert (answer.status_code, answer.get_json()["code"]) == (400, "malformed_body")
+    assert (response.status_code, response.get_json()["code"]) == (400, "malformed_body")
 
 
 @pytest.mark.parametrize("nested", [61, 62])
 def test_a_payload_may_nest_as_deep_as_the_whole_body_may(api: Caller, nested: int) -> None:
     payload = b"[" * nested + b"]" * nested
-    answer = post(api, "/v1/tasks", b'{"sub_tasks":[{"payload":' + payload + b"}]}")
-    assert answer.status == (201 if nested == 61 else 400)
+    response = post(api, "/v1/tasks", b'{"sub_tasks":[{"payload":' + payload + b"}]}")
+    assert response.status == (201 if nested == 61 else 400)
 
 
 def test_brackets_inside_of_strings_do_not_nest(api: Caller) -> None:

@@ -13,10 +13,10 @@ ODD = r'{"b":1,"a":1.10,"a":1e2,"n":9007199254740993,"s":"\u00e4\ud800\/\u0000 Ã
 
 
 def claim(api: Caller) -> tuple[bytes, str, str]:
-    """The answer's bytes, with the id and the token in them."""
-    answer = api.worker("claim", {"worker_id": "w", "limit": 10})
-    claimed = answer.expect(200)["sub_tasks"][0]
-    return answer.body, claimed["id"], claimed["lease_token"]
+    """Claim a sub_task; return the response's bytes, and the id and the token in them."""
+    response = api.worker("claim", {"worker_id": "w", "limit": 10})
+    claimed = response.expect(200)["sub_tasks"][0]
+    return response.body, claimed["id"], claimed["lease_token"]
 
 
 @given(DOCUMENTS)
@@ -40,9 +40,9 @@ def test_metadata_comes_back_as_it_was_sent(api: Caller, database: Database, met
     created = api.partner("POST", "/v1/tasks", body)
     path = created.headers["Location"]
     sent = f'"metadata":{metadata},'.encode()
-    answers = [created, api.partner("GET", path), api.partner("GET", "/v1/tasks?limit=1")]
-    answers.append(api.partner("POST", f"{path}/cancel"))
-    assert [sent in answer.body for answer in answers] == [True] * 4
+    responses = [created, api.partner("GET", path), api.partner("GET", "/v1/tasks?limit=1")]
+    responses.append(api.partner("POST", f"{path}/cancel"))
+    assert [sent in response.body for response in responses] == [True] * 4
     bodies = database.column("SELECT body FROM rvq.events ORDER BY xid DESC, id DESC LIMIT 1")
     assert sent.decode() in bodies[0]
 

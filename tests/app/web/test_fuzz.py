@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is 2xx or 4xx with a problem in its form: never a 500."""
+"""Whatever is sent, the response is 2xx, or 4xx with a problem in its form: never a 500."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ every_body = pytest.mark.parametrize("path", BODIES)
 
 
 def check(api: Caller, path: str, body: bytes, **more: Any) -> None:
-    answer = api.call("POST", path, body, token=TOKENS[AUDIENCE[path]], **more)
-    if answer.status >= 300:
-        assert 400 <= answer.status < 500, (answer.status, answer.body)
-        answer.problem(answer.status)
+    response = api.call("POST", path, body, token=TOKENS[AUDIENCE[path]], **more)
+    if response.status >= 300:
+        assert 400 <= response.status < 500, (response.status, response.body)
+        response.problem(response.status)
 
 
 @every_body
@@ -107,8 +107,8 @@ def test_a_good_body_with_bytes_changed(api: Caller, path: str, data: st.DataObj
 def test_any_query(api: Caller, path: str, query: dict[str, str]) -> None:
     client = api.app.test_client()
     for whose, where in (("partner", path), ("admin", "/v1/admin/deliveries")):
-        answer = client.get(where, query_string=query, headers={"Authorization": f"Bearer {TOKENS[whose]}"})
-        assert answer.status_code in (200, 404, 422), answer.data
+        response = client.get(where, query_string=query, headers={"Authorization": f"Bearer {TOKENS[whose]}"})
+        assert response.status_code in (200, 404, 422), response.data
 
 
 @given(path=st.text(max_size=40), method=st.sampled_from(["GET", "POST", "PUT", "OPTIONS", "HEAD"]))
@@ -116,13 +116,13 @@ def test_any_query(api: Caller, path: str, query: dict[str, str]) -> None:
 def test_any_path(api: Caller, path: str, method: str) -> None:
     client = api.app.test_client()
     for prefix in ("/", "/v1/tasks/", "/v1/admin/queues/", "/v1/admin/deliveries/"):
-        answer = client.open(
+        response = client.open(
             prefix + path.replace("?", "").replace("#", ""),
             method=method,
             base_url="http://rvq",  # else what stands behind "//" is taken for a host
             headers={"Authorization": f"Bearer {TOKENS['admin' if 'admin' in prefix else 'partner']}"},
         )
-        assert answer.status_code < 500
+        assert response.status_code < 500
 
 
 @given(
@@ -138,11 +138,11 @@ def test_any_path(api: Caller, path: str, method: str) -> None:
 @MANY
 def test_any_headers(api: Caller, headers: dict[str, str]) -> None:
     client = api.app.test_client()
-    answer = client.post(
+    response = client.post(
         "/v1/tasks",
         data=BODIES["/v1/tasks"],
         content_type="application/json",
         headers={"Authorization": f"Bearer {TOKENS['partner']}"},
         environ_overrides=headers,
     )
-    assert answer.status_code < 500
+    assert response.status_code < 500

@@ -41,7 +41,7 @@ def test_stored_json_goes_out_byte_for_byte(text: str | None) -> None:
 
 
 def test_every_time_in_the_openapi_document_is_a_date_time() -> None:
-    """A member that is a time by its name has the format; so no schema types it as a mere text."""
+    """Look at members that are times by their names, which no schema may type as a mere text."""
     found = [
         f"{name}.{member}"
         for name, schema in openapi.build()["components"]["schemas"].items()

@@ -51,7 +51,7 @@ def test_a_public_address_is_dialled_as_it_is(ip: str) -> None:
     assert check_address(ip, "hooks.example", ()) == ip
 
 
-def test_a_public_address_in_ipv6_clothes_is_dialled_as_the_ipv4_address_it_is() -> None:
+def test_a_public_address_in_an_ipv6_form_is_dialled_as_the_ipv4_address_it_is() -> None:
     assert check_address("::ffff:8.8.8.8", "hooks.example", ()) == "8.8.8.8"
 
 
@@ -121,7 +121,7 @@ def test_no_address_is_dialled_that_the_standard_library_knows_to_be_private(
 
 
 @given(st.ip_addresses(v=4))
-def test_an_ipv4_address_is_judged_alike_in_all_its_ipv6_clothes(address: ipaddress.IPv4Address) -> None:
+def test_an_ipv4_address_is_treated_alike_in_all_its_ipv6_forms(address: ipaddress.IPv4Address) -> None:
     def is_public(text: str) -> bool:
         try:
             check_address(text, "h", ())

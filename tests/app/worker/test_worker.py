@@ -1,4 +1,4 @@
-"""The worker API: claims, reports judged one by one, heartbeats, releases."""
+"""The worker API: claims, reports with an outcome each, heartbeats, releases."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ NEVER_GIVEN = "f" * 32
 
 def test_a_claim_hands_out_what_the_contract_says(api: Caller) -> None:
     task = api.create("a", "b", queue="text", max_attempts=3)
-    answer = api.worker("claim", {"worker_id": "w", "limit": 2, "queues": ["text"], "lease_seconds": 30})
-    first, second = msgspec.convert(answer.expect(200), Claimed).sub_tasks
+    response = api.worker("claim", {"worker_id": "w", "limit": 2, "queues": ["text"], "lease_seconds": 30})
+    first, second = msgspec.convert(response.expect(200), Claimed).sub_tasks
     assert (first.task_id, first.index, second.index) == (task["id"], 0, 1)
     assert (first.queue, first.attempt, first.max_attempts, first.payload) == ("text", 1, 3, "a")
     assert first.lease_token != second.lease_token
     created, expires = map(datetime.fromisoformat, (task["created_at"], first.lease_expires_at))
     assert 30 <= (expires - created).total_seconds() < 60
-    assert answer.json["sub_tasks"][0]["lease_expires_at"].endswith("Z")
+    assert response.json["sub_tasks"][0]["lease_expires_at"].endswith("Z")
 
 
 def test_a_claim_with_nothing_to_do_is_empty(api: Caller) -> None:
@@ -227,24 +227,24 @@ def test_a_lease_of_someone_else_is_stale_and_a_strange_id_unknown(api: Caller) 
     for name in ("sub_7fff000000000001", "sub_ffffffffffffffff", "sub_1", "", "x" * 9999, "task_0", "ä\0"):
         assert api.complete([{**strange, "id": name, "status": "succeeded"}]) == ["unknown"]
         for verb in ("heartbeat", "release"):
-            answer = api.worker(verb, {"worker_id": "w", "leases": [{**strange, "id": name}]}).expect(200)
-            assert [result["outcome"] for result in answer["results"]] == ["unknown"]
+            response = api.worker(verb, {"worker_id": "w", "leases": [{**strange, "id": name}]}).expect(200)
+            assert [result["outcome"] for result in response["results"]] == ["unknown"]
 
 
 def test_results_name_the_items_in_order(api: Caller) -> None:
     api.create(1, 2)
     claimed = api.claim()
     body = {"worker_id": "w1", "results": [succeeded(claimed[1]), None, succeeded(claimed[0])]}
-    answer = msgspec.convert(api.worker("complete", body).expect(200), Completed)
-    assert [result.id for result in answer.results] == [claimed[1]["id"], None, claimed[0]["id"]]
+    response = msgspec.convert(api.worker("complete", body).expect(200), Completed)
+    assert [result.id for result in response.results] == [claimed[1]["id"], None, claimed[0]["id"]]
 
 
 def test_a_heartbeat_extends_what_it_names(api: Caller, database: Database) -> None:
     api.create(1, 2)
     first, second = api.claim(lease_seconds=5)
     body = {"worker_id": "w1", "lease_seconds": 3600, "leases": [lease_of(first)]}
-    answer = msgspec.convert(api.worker("heartbeat", body).expect(200), Heartbeats)
-    assert [(result.id, result.outcome) for result in answer.results] == [(first["id"], "extended")]
+    response = msgspec.convert(api.worker("heartbeat", body).expect(200), Heartbeats)
+    assert [(result.id, result.outcome) for result in response.results] == [(first["id"], "extended")]
     lengths = database.column(
         "SELECT lease_expires_at > clock_timestamp() + interval '60 s' FROM rvq.open_sub_tasks ORDER BY id"
     )
@@ -256,8 +256,8 @@ def test_a_heartbeat_learns_that_the_task_was_cancelled(api: Caller) -> None:
     task_id = api.create(1)["id"]
     (claimed,) = api.claim()
     api.partner("POST", f"/v1/tasks/{task_id}/cancel").expect(200)
-    answer = api.worker("heartbeat", {"worker_id": "w1", "leases": [lease_of(claimed)]}).expect(200)
-    assert answer["results"][0]["outcome"] == "cancelled"
+    response = api.worker("heartbeat", {"worker_id": "w1", "leases": [lease_of(claimed)]}).expect(200)
+    assert response["results"][0]["outcome"] == "cancelled"
     assert api.complete([succeeded(claimed)]) == ["stale"]
 
 
@@ -265,8 +265,8 @@ def test_a_release_gives_the_attempt_back(api: Caller) -> None:
     api.create(1)
     (claimed,) = api.claim()
     body = {"worker_id": "w1", "leases": [lease_of(claimed)]}
-    answer = msgspec.convert(api.worker("release", body).expect(200), Releases)
-    assert [result.outcome for result in answer.results] == ["released"]
+    response = msgspec.convert(api.worker("release", body).expect(200), Releases)
+    assert [result.outcome for result in response.results] == ["released"]
     assert api.worker("release", body).json["results"][0]["outcome"] == "stale"
     assert api.claim()[0]["attempt"] == 1
 
@@ -274,8 +274,8 @@ def test_a_release_gives_the_attempt_back(api: Caller) -> None:
 def test_what_a_claim_returned_may_be_sent_as_the_lease(api: Caller) -> None:
     api.create(1)
     claimed = api.claim()
-    answer = api.worker("heartbeat", {"worker_id": "w1", "leases": claimed}).expect(200)
-    assert answer["results"][0]["outcome"] == "extended"
+    response = api.worker("heartbeat", {"worker_id": "w1", "leases": claimed}).expect(200)
+    assert response["results"][0]["outcome"] == "extended"
 
 
 def test_a_thousand_reports_go_in_one_request(api: Caller) -> None:
