@@ -53,7 +53,7 @@ def list_deliveries(scope: Scope, request: Request) -> Response:
 
 def redeliver(scope: Scope, _request: Request, delivery_id: str) -> Response:
     number = ids.parse_delivery_id(delivery_id)
-    if number is None or not scope.store.redeliver([number]):
+    if number is None or scope.store.redeliver([number]) == ["unknown"]:
         raise NotFound("there is no such delivery")
     log.info("delivery sent again", extra={"delivery_id": delivery_id})
     return answer('{"redelivered":1}')
@@ -71,7 +71,8 @@ def redeliver_many(scope: Scope, request: Request) -> Response:
         complete = len(rows) < BATCH
         if rows:
             before = rows[-1].id
-            redelivered += 0 if body.dry_run else scope.store.redeliver([row.id for row in rows])
+            outcomes = [] if body.dry_run else scope.store.redeliver([row.id for row in rows])
+            redelivered += outcomes.count("redelivered")
     log.info("deliveries sent again", extra={"matched": matched, "redelivered": redelivered})
     result = BulkRedelivery(matched, redelivered, body.dry_run, complete)
     return answer(msgspec.json.encode(result))

@@ -75,10 +75,11 @@ class Store:
         rows = self._pool.rows("SELECT * FROM rvq.list_deliveries(%s, %s, %s, %s, %s)", params)
         return [DeliveryRow(*row) for row in rows]
 
-    def redeliver(self, delivery_ids: Sequence[int]) -> int:
-        """How many there were."""
+    def redeliver(self, delivery_ids: Sequence[int]) -> list[str]:
+        """Send deliveries once more; return one outcome each: redelivered or unknown."""
         literal = "{" + ",".join(map(str, delivery_ids)) + "}"
-        return int(self._pool.value("SELECT rvq.redeliver(%s::bigint[])", (literal,)))
+        outcomes: list[str] = self._pool.value("SELECT rvq.redeliver(%s::bigint[])", (literal,))
+        return outcomes
 
     def audit(self) -> list[CounterRow]:
         sql = PATIENTLY + "SELECT queue, counter, counted, truth FROM rvq.audit()"

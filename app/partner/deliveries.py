@@ -26,12 +26,12 @@ def list_deliveries(scope: Scope, _request: Request, task_id: str) -> Response:
 
 
 def redeliver_task(scope: Scope, _request: Request, task_id: str) -> Response:
-    redelivered = scope.store.redeliver_task(known_task_id(task_id))
-    if redelivered < 0:
+    outcome = scope.store.redeliver_task(known_task_id(task_id))
+    if outcome == "unknown":
         raise unknown_task()
-    if redelivered == 0:
+    if outcome == "nothing_to_send":
         raise StateConflict("there is nothing to send: the task has not ended, or has no webhook_url")
-    return answer(f'{{"redelivered":{redelivered}}}')
+    return answer('{"redelivered":1}')
 
 
 def _delivery_json(rows: list[DeliveryRow]) -> str:

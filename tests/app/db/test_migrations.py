@@ -189,7 +189,7 @@ def test_a_broken_function_changes_none_of_them(empty_database: str, observer: C
 
 def test_a_function_file_must_define_the_function_of_its_name(empty_database: str) -> None:
     misnamed = SqlFile("a", function("b").text)
-    with pytest.raises(MigrationError, match=r"functions/a\.sql does not create rvq\.a"):
+    with pytest.raises(MigrationError, match=r"a\.sql does not create rvq\.a"):
         migrate(empty_database, files(ONE, functions=(misnamed,)))
 
 
