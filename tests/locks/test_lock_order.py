@@ -124,7 +124,7 @@ BROKEN = [
     (Mutation("siblings late", "siblings_to_lock", "IS NOT NULL", "IS NULL"), "complete, gates only"),
     (Mutation("hosts backwards", "record_host_health", "ORDER BY s.host", "ORDER BY s.host DESC"), "settle"),
     (Mutation("settle backwards", "settle_deliveries", "ORDER BY d.id", "ORDER BY d.id DESC"), "settle"),
-    (Mutation("counters backwards", "fold_counters", "ORDER BY g.queue", "ORDER BY g.queue DESC"), "fold"),
+    (Mutation("counters backwards", "fold_counters", "ORDER BY d.queue", "ORDER BY d.queue DESC"), "fold"),
 ]
 
 

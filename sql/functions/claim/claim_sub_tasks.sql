@@ -16,7 +16,8 @@ AS $$
 DECLARE
     v_random text := rvq.random_hex();
     v_starts integer[] := '{0}';
-    v_wanted integer;
+    v_limit integer;
+    v_wanted integer := 0;
     v_claimed integer := 0;
     v_bytes_left integer := 16777216;
     v_queue text;
@@ -25,18 +26,17 @@ DECLARE
     v_expires_at timestamptz;
 BEGIN
     PERFORM rvq.hold_door();
-    FOR i IN 1 .. cardinality(p_limits) LOOP
-        v_starts := v_starts || v_starts[i] + p_limits[i];
+    FOREACH v_limit IN ARRAY p_limits LOOP
+        v_wanted := v_wanted + v_limit;
+        v_starts := v_starts || v_wanted;
     END LOOP;
-    v_wanted := v_starts[cardinality(v_starts)];
     v_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
     FOR v_pass IN 1 .. 2 LOOP
         FOREACH v_queue IN ARRAY p_queues LOOP
             -- Promotion, before the second pass, holds sub_tasks too.
             v_taken := rvq.take_queued(v_queue, v_wanted, v_pass = 2 OR v_claimed > 0);
             CONTINUE WHEN cardinality(v_taken) = 0;
-            -- The usual case is no more than 128, and saves a call.
-            IF cardinality(v_taken) <= 128 THEN
+            IF cardinality(v_taken) <= 128 THEN -- The usual case: it saves a call.
                 v_payloads := rvq.payloads_of(v_taken);
             ELSE
                 v_payloads := rvq.payloads_within(v_taken, v_bytes_left);

@@ -16,6 +16,7 @@ AS $$
 DECLARE
     v_now timestamptz;
     v_refused boolean;
+    v_policy text;
     v_ids bigint[] := '{}';
     v_outcomes text[];
     v_task_ids bigint[];
@@ -24,8 +25,8 @@ BEGIN
     v_now := rvq.clock();
     -- A check that is older than a minute says nothing: maintenance does not run.
     SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute' INTO v_refused FROM rvq.admission AS a;
-    FOR i IN 1 .. cardinality(p_queues) LOOP
-        v_ids := v_ids || rvq.new_task_id(v_now, p_policies[i] <> 'all');
+    FOREACH v_policy IN ARRAY p_policies LOOP
+        v_ids := v_ids || rvq.new_task_id(v_now, v_policy <> 'all');
     END LOOP;
     IF num_nonnulls(VARIADIC p_idempotency_keys) = 0 THEN
         v_outcomes := array_fill(CASE WHEN v_refused THEN 'refused' ELSE 'created' END, ARRAY[cardinality(v_ids)]);

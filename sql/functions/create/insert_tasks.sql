@@ -11,9 +11,12 @@ LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     v_starts integer[] := '{0}';
+    v_end integer := 0;
+    v_total integer;
 BEGIN
-    FOR i IN 1 .. cardinality(p_ids) LOOP
-        v_starts := v_starts || v_starts[i] + p_totals[i];
+    FOREACH v_total IN ARRAY p_totals LOOP
+        v_end := v_end + v_total;
+        v_starts := v_starts || v_end;
     END LOOP;
     WITH task AS (
         SELECT i AS position, p_ids[i] AS id, p_totals[i] AS total, p_queues[i] AS queue,

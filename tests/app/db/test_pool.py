@@ -263,8 +263,8 @@ def test_a_database_that_is_away_is_asked_rarely_and_calls_in_between_fail_at_on
         tries.append(url)
         return connect(url, name, **options)
 
-    monkeypatch.setattr("app.db.connect", counted)
-    monkeypatch.setattr("app.db.FIRST_PAUSE", 60.0)
+    monkeypatch.setattr("app.db.pool.connect", counted)
+    monkeypatch.setattr("app.db.pool.FIRST_PAUSE", 60.0)
     for _ in range(10):
         with pytest.raises(DatabaseUnavailable) as caught:
             pool.value("SELECT 1")
@@ -294,7 +294,7 @@ def test_a_call_that_a_frozen_server_never_answers_can_be_cut_off(own_cluster: C
 def test_an_open_pool_looks_for_calls_that_outlived_their_timeout_until_it_is_closed(
     empty_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.LOOK_SECONDS", 0.001)
+    monkeypatch.setattr("app.db.pool.LOOK_SECONDS", 0.001)
     looks: queue.Queue[float] = queue.Queue()
     monkeypatch.setattr(Pool, "cut_off_overdue", lambda _, limit_seconds: looks.put(limit_seconds))
     before = set(threading.enumerate())
