@@ -68,7 +68,9 @@ BROKEN = [
         "SELECT t.event_id, pg",
         "SELECT t.event_id + generate_series(0, 1), pg",
     ),
-    Mutation("late reports lost", "expire_leases", "requeued = true,", "requeued = true, lease_token = NULL,"),
+    Mutation(
+        "late reports lost", "expire_leases", "requeued = true,", "requeued = true, lease_token = NULL,"
+    ),
     Mutation("release is charged", "release_sub_tasks", "attempt = s.attempt - 1", "attempt = s.attempt"),
     Mutation("one more needed", "decide_task", "p_succeeded >= p_required", "p_succeeded > p_required"),
     Mutation("siblings go on", "advance_tasks", "IF v_unfinished IS NOT NULL", "IF false"),

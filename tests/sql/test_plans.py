@@ -257,7 +257,12 @@ def test_what_is_named_is_found_by_its_id(plans: Plans, scene: Calls, name: str)
     """And not by going through all that is claimed, or due, for each that is named."""
     BY_ID[name](plans.calls, scene)
     by_state = {"open_sub_tasks_lease", "open_sub_tasks_queued", "open_sub_tasks_requeued"}
-    by_state |= {"open_sub_tasks_due", "open_sub_tasks_attempted", "due_deliveries_due", "due_deliveries_lease"}
+    by_state |= {
+        "open_sub_tasks_due",
+        "open_sub_tasks_attempted",
+        "due_deliveries_due",
+        "due_deliveries_lease",
+    }
     used = [plan.indexes & by_state for plan in plans.take()]
     assert [indexes for indexes in used if indexes] == []
 
