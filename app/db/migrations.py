@@ -83,7 +83,7 @@ def migrate(database_url: str, files: SqlFiles | None = None) -> Report:
 
 
 def schema_is_current(connection: Connection, files: SqlFiles | None = None) -> bool:
-    """Return whether nothing is left to apply, by one statement; a newer database is current for older code."""
+    """Return whether nothing is left to apply (one statement); newer databases are current for older code."""
     files = files or _our_files()
     with connection.cursor() as cursor:
         applied = _applied(cursor)
@@ -104,7 +104,7 @@ def _our_files() -> SqlFiles:
 
 
 def _step(connection: Connection, files: SqlFiles, report: Report) -> bool:
-    """Apply the next migration or, when there is none, all changed functions; return whether it was the last."""
+    """Apply the next migration or else all changed functions; return whether that was the last step."""
     with _locked(connection) as cursor:
         applied = _applied(cursor)
         if applied is None:

@@ -32,7 +32,7 @@ class SqlFile:
 
 @dataclass(frozen=True)
 class SqlFiles:
-    """All files: `migrations` by version, without gaps from 1; `functions` by name, in the order of the names."""
+    """All files: `migrations` by version, without gaps from 1; `functions` by name, in that order."""
 
     migrations: dict[int, SqlFile]
     functions: dict[str, SqlFile]

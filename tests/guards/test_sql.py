@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.support.source import ROOT, relative
@@ -35,6 +38,20 @@ def test_the_callers_that_a_header_names_are_those_that_call() -> None:
         if (named := named_callers(path)) is not None and named != callers()[path.stem]
     }
     assert wrong == {}
+
+
+def test_the_readme_names_every_function_in_its_folder_and_what_is_called_from_outside_in_bold() -> None:
+    rows = re.findall(r"^\| `(\w+)/` \| [^|]+ \| (.*) \|$", (ROOT / "sql" / "README.md").read_text(), re.M)
+    named = {(folder, name) for folder, names in rows for name in names.split(", ")}
+    assert named == {
+        (path.parent.name, f"`{path.stem}`" if inner(path) else f"**`{path.stem}`**")
+        for path in function_files()
+    }
+
+
+def inner(path: Path) -> bool:
+    """Return whether only other functions call it."""
+    return all(caller.startswith("rvq.") for caller in callers()[path.stem])
 
 
 def test_every_function_is_called() -> None:

@@ -97,8 +97,8 @@ class Task:
     def status(self) -> str:
         if not self.open:
             return self.events[-1][1]
-        attempted = any(sub_task.attempt for sub_task in self.sub_tasks if sub_task.open)
-        return "running" if attempted or self.count(*FINAL) else "queued"
+        tried = any(sub_task.attempt for sub_task in self.sub_tasks if sub_task.open)
+        return "running" if tried or self.count(*FINAL) else "queued"
 
     def decide(self) -> str | None:
         """How it ends now, or None when it does not."""

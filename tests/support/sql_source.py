@@ -33,7 +33,7 @@ def named_callers(path: Path) -> list[str] | None:
 
 @cache
 def callers() -> dict[str, list[str]]:
-    """Return who calls each function: functions like `rvq.end_tasks` first, then files like `app/admin/store.py`."""
+    """Return who calls each function: functions (`rvq.end_tasks`), then files (`app/admin/store.py`)."""
     found: dict[str, list[str]] = {path.stem: [] for path in function_files()}
     for path in function_files():
         body = re.sub(r"^(--|COMMENT ON) .*$", "", path.read_text(), flags=re.MULTILINE)

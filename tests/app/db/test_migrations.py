@@ -177,7 +177,7 @@ def test_a_function_whose_file_is_gone_is_dropped(empty_database: str, observer:
 def test_functions_that_use_each_other_are_replaced_under_other_names(
     empty_database: str, observer: Connection
 ) -> None:
-    """PostgreSQL keeps account of what a body like these uses, and drops no function that another one needs."""
+    """PostgreSQL knows what such a body uses, and drops no function that another one needs."""
 
     def atomic(name: str, uses: str) -> SqlFile:
         body = f"BEGIN ATOMIC SELECT rvq.{uses}(); END"
