@@ -66,54 +66,63 @@ CREATE TYPE rvq.task_view AS (
 
 COMMENT ON TYPE rvq.task_view IS 'A task as it is read: the fact, where it stands now, and its sub_tasks counted by status.';
 
-CREATE FUNCTION rvq.advance_tasks(p_task_ids bigint[], p_was rvq.sub_task_status[], p_statuses rvq.outcome_status[], p_verdict rvq.task_status, p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION rvq.advance_tasks(p_task_ids bigint[], p_previous rvq.sub_task_status[], p_statuses rvq.outcome_status[], p_end_as rvq.task_status, p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
     v_ended bigint[];
-    v_early bigint[];
+    v_unfinished bigint[];
 BEGIN
     WITH step AS (
-        SELECT e.task_id, count(e.status)::integer AS ended, count(*) FILTER (WHERE e.status = 'succeeded')::integer AS succeeded,
-               count(*) FILTER (WHERE e.was = 'scheduled')::integer AS scheduled, count(*) FILTER (WHERE e.was = 'queued')::integer AS queued
-          FROM unnest(p_task_ids, p_was, p_statuses) AS e(task_id, was, status) GROUP BY e.task_id ORDER BY e.task_id),
+        SELECT e.task_id, count(e.status)::integer AS ended,
+               count(*) FILTER (WHERE e.status = 'succeeded')::integer AS succeeded,
+               count(*) FILTER (WHERE e.previous = 'scheduled')::integer AS scheduled,
+               count(*) FILTER (WHERE e.previous = 'queued')::integer AS queued
+          FROM unnest(p_task_ids, p_previous, p_statuses) AS e(task_id, previous, status)
+         GROUP BY e.task_id ORDER BY e.task_id),
     task AS (
         UPDATE rvq.open_tasks AS t
-           SET unfinished = t.unfinished - s.ended, succeeded = t.succeeded + s.succeeded, failed = t.failed + s.ended - s.succeeded
+           SET unfinished = t.unfinished - s.ended, succeeded = t.succeeded + s.succeeded,
+               failed = t.failed + s.ended - s.succeeded
           FROM step AS s WHERE t.id = s.task_id
-        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.unfinished, t.succeeded, t.failed, t.queue, t.webhook_url,
-                  t.webhook_host, t.metadata, s.ended, s.succeeded AS well, s.scheduled, s.queued,
-                  t.unfinished + s.ended < t.total AS started,
-                  coalesce(p_verdict, rvq.verdict(t.policy, t.required, t.unfinished, t.succeeded, t.failed)) AS verdict),
+        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.unfinished, t.succeeded, t.failed, t.queue,
+                  t.webhook_url, t.webhook_host, t.metadata, s.ended AS ended_now, s.succeeded AS succeeded_now,
+                  s.scheduled, s.queued, t.unfinished + s.ended < t.total AS started,
+                  coalesce(p_end_as,
+                           rvq.decide_task(t.policy, t.required, t.unfinished, t.succeeded, t.failed)) AS end_as),
     event AS (
         INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, queue, body)
-        SELECT t.event_id, pg_current_xact_id(), p_now, t.succeeded, t.failed, t.total - t.succeeded - t.failed, t.verdict, t.queue,
-               rvq.event_body(t.id, t.verdict, t.total, t.succeeded, t.failed, t.metadata, t.created_at, p_now)
-          FROM task AS t WHERE t.verdict IS NOT NULL),
+        SELECT t.event_id, pg_current_xact_id(), p_now, t.succeeded, t.failed, t.total - t.succeeded - t.failed,
+               t.end_as, t.queue,
+               rvq.event_body(t.id, t.end_as, t.total, t.succeeded, t.failed, t.metadata, t.created_at, p_now)
+          FROM task AS t WHERE t.end_as IS NOT NULL),
     due AS (
         INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
         SELECT t.event_id, p_now, t.queue, t.webhook_host, t.webhook_url FROM task AS t
-         WHERE t.verdict IS NOT NULL AND t.webhook_url IS NOT NULL),
+         WHERE t.end_as IS NOT NULL AND t.webhook_url IS NOT NULL),
     counted AS (
-        INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed, succeeded, failed, tasks_open, tasks_started, tasks_succeeded,
-                                        tasks_failed, tasks_cancelled, deliveries_pending)
-        SELECT t.queue, nullif(-sum(t.scheduled), 0), nullif(-sum(t.queued), 0), nullif(sum(t.scheduled + t.queued - t.ended), 0),
-               nullif(sum(t.well), 0), nullif(sum(t.ended - t.well), 0), CASE WHEN t.verdict IS NOT NULL THEN -count(*) END,
-               CASE WHEN t.verdict IS NULL AND NOT t.started THEN count(*) WHEN t.verdict IS NOT NULL AND t.started THEN -count(*) END,
-               CASE WHEN t.verdict = 'succeeded' THEN count(*) END, CASE WHEN t.verdict = 'failed' THEN count(*) END,
-               CASE WHEN t.verdict = 'cancelled' THEN count(*) END, CASE WHEN t.verdict IS NOT NULL THEN nullif(count(t.webhook_url), 0) END
-          FROM task AS t GROUP BY t.queue, t.verdict, t.started)
-    SELECT array_agg(t.id) FILTER (WHERE t.verdict IS NOT NULL), array_agg(t.id) FILTER (WHERE t.verdict IS NOT NULL AND t.unfinished > 0)
-      INTO v_ended, v_early FROM task AS t;
-    IF v_early IS NOT NULL THEN
-        PERFORM rvq.cancel_open_sub_tasks(v_early, p_now);
+        INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed, succeeded, failed, tasks_open, tasks_started,
+                                        tasks_succeeded, tasks_failed, tasks_cancelled, deliveries_pending)
+        SELECT t.queue, nullif(-sum(t.scheduled), 0), nullif(-sum(t.queued), 0),
+               nullif(sum(t.scheduled + t.queued - t.ended_now), 0), nullif(sum(t.succeeded_now), 0),
+               nullif(sum(t.ended_now - t.succeeded_now), 0), CASE WHEN t.end_as IS NOT NULL THEN -count(*) END,
+               CASE WHEN t.end_as IS NULL AND NOT t.started THEN count(*)
+                    WHEN t.end_as IS NOT NULL AND t.started THEN -count(*) END,
+               CASE WHEN t.end_as = 'succeeded' THEN count(*) END, CASE WHEN t.end_as = 'failed' THEN count(*) END,
+               CASE WHEN t.end_as = 'cancelled' THEN count(*) END,
+               CASE WHEN t.end_as IS NOT NULL THEN nullif(count(t.webhook_url), 0) END
+          FROM task AS t GROUP BY t.queue, t.end_as, t.started)
+    SELECT array_agg(t.id), array_agg(t.id) FILTER (WHERE t.unfinished > 0)
+      INTO v_ended, v_unfinished FROM task AS t WHERE t.end_as IS NOT NULL;
+    IF v_unfinished IS NOT NULL THEN
+        PERFORM rvq.cancel_open_sub_tasks(v_unfinished, p_now);
     END IF;
     IF v_ended IS NOT NULL THEN
         DELETE FROM rvq.open_tasks AS t WHERE t.id = ANY (v_ended);
     END IF;
 END $$;
 
-COMMENT ON FUNCTION rvq.advance_tasks(p_task_ids bigint[], p_was rvq.sub_task_status[], p_statuses rvq.outcome_status[], p_verdict rvq.task_status, p_now timestamp with time zone) IS 'Count ended sub_tasks into their tasks and end the tasks that are decided: events, deliveries, what is unfinished cancelled.';
+COMMENT ON FUNCTION rvq.advance_tasks(p_task_ids bigint[], p_previous rvq.sub_task_status[], p_statuses rvq.outcome_status[], p_end_as rvq.task_status, p_now timestamp with time zone) IS 'Count ended sub_tasks into their tasks, and end the tasks that are decided, with events and deliveries.';
 
 CREATE FUNCTION rvq.audit() RETURNS TABLE(queue text, counter text, counted bigint, truth bigint)
     LANGUAGE sql STABLE
@@ -122,7 +131,8 @@ CREATE FUNCTION rvq.audit() RETURNS TABLE(queue text, counter text, counted bigi
         SELECT s.queue, s.status::text AS counter, count(*) AS n FROM rvq.open_sub_tasks AS s GROUP BY 1, 2
         UNION ALL
         SELECT t.queue, l.status::text, count(*)
-          FROM (SELECT DISTINCT ON (o.id) o.id, o.status FROM rvq.outcomes AS o WHERE o.status <> 'retrying' ORDER BY o.id, o.attempt DESC, o.ended_at DESC) AS l
+          FROM (SELECT DISTINCT ON (o.id) o.id, o.status FROM rvq.outcomes AS o WHERE o.status <> 'retrying'
+                 ORDER BY o.id, o.attempt DESC, o.ended_at DESC) AS l
           JOIN rvq.tasks AS t ON t.id = rvq.task_of(l.id)
          WHERE NOT EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id = l.id) GROUP BY 1, 2
         UNION ALL
@@ -131,23 +141,26 @@ CREATE FUNCTION rvq.audit() RETURNS TABLE(queue text, counter text, counted bigi
         SELECT t.queue, 'tasks_started', count(*) FROM rvq.open_tasks AS t WHERE t.unfinished < t.total GROUP BY 1
         UNION ALL
         SELECT t.queue, 'tasks_' || l.status, count(*)
-          FROM (SELECT DISTINCT ON (rvq.task_of(e.id)) rvq.task_of(e.id) AS id, e.status FROM rvq.events AS e ORDER BY rvq.task_of(e.id), e.id DESC) AS l
+          FROM (SELECT DISTINCT ON (rvq.task_of(e.id)) rvq.task_of(e.id) AS id, e.status FROM rvq.events AS e
+                 ORDER BY rvq.task_of(e.id), e.id DESC) AS l
           JOIN rvq.tasks AS t ON t.id = l.id
          WHERE NOT EXISTS (SELECT FROM rvq.open_tasks AS o WHERE o.id = l.id) GROUP BY 1, t.queue, l.status
         UNION ALL
         SELECT d.queue, 'deliveries_pending', count(*) FROM rvq.due_deliveries AS d GROUP BY 1
         UNION ALL
         SELECT t.queue, 'deliveries_' || l.status, count(*)
-          FROM (SELECT DISTINCT ON (a.id) a.id, a.status FROM rvq.delivery_attempts AS a ORDER BY a.id, a.attempt DESC) AS l
+          FROM (SELECT DISTINCT ON (a.id) a.id, a.status FROM rvq.delivery_attempts AS a
+                 ORDER BY a.id, a.attempt DESC) AS l
           JOIN rvq.tasks AS t ON t.id = rvq.task_of(l.id)
          WHERE NOT EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = l.id) GROUP BY t.queue, l.status),
     counted AS (
         SELECT c.queue, n.counter, n.n
           FROM rvq.current_counters AS c
           CROSS JOIN LATERAL (VALUES
-              ('scheduled', c.scheduled), ('queued', c.queued), ('claimed', c.claimed), ('succeeded', c.succeeded), ('failed', c.failed),
-              ('cancelled', c.cancelled), ('tasks_open', c.tasks_open), ('tasks_started', c.tasks_started),
-              ('tasks_succeeded', c.tasks_succeeded), ('tasks_failed', c.tasks_failed), ('tasks_cancelled', c.tasks_cancelled),
+              ('scheduled', c.scheduled), ('queued', c.queued), ('claimed', c.claimed), ('succeeded', c.succeeded),
+              ('failed', c.failed), ('cancelled', c.cancelled), ('tasks_open', c.tasks_open),
+              ('tasks_started', c.tasks_started), ('tasks_succeeded', c.tasks_succeeded),
+              ('tasks_failed', c.tasks_failed), ('tasks_cancelled', c.tasks_cancelled),
               ('deliveries_pending', c.deliveries_pending), ('deliveries_delivered', c.deliveries_delivered),
               ('deliveries_dead', c.deliveries_dead)) AS n(counter, n))
     SELECT coalesce(c.queue, t.queue), coalesce(c.counter, t.counter), coalesce(c.n, 0), coalesce(t.n, 0)
@@ -156,26 +169,27 @@ CREATE FUNCTION rvq.audit() RETURNS TABLE(queue text, counter text, counted bigi
      ORDER BY 1, 2
 $$;
 
-COMMENT ON FUNCTION rvq.audit() IS 'Every counter that is not 0 beside what counting the rows gives; they should be equal.';
+COMMENT ON FUNCTION rvq.audit() IS 'Return every counter that is not 0, beside what counting the rows gives; the two should be equal.';
 
 CREATE FUNCTION rvq.cancel_open_sub_tasks(p_task_ids bigint[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    WITH rest AS (
+    WITH cancelled AS (
         DELETE FROM rvq.open_sub_tasks AS s USING unnest(p_task_ids) AS t(id)
          WHERE s.id > t.id AND s.id < t.id + 16384
         RETURNING s.id, s.attempt, s.worker_id, s.queue, s.status),
     fact AS (
         INSERT INTO rvq.outcomes (id, ended_at, attempt, status, worker_id)
-        SELECT r.id, p_now, r.attempt, 'cancelled', r.worker_id FROM rest AS r)
+        SELECT c.id, p_now, c.attempt, 'cancelled', c.worker_id FROM cancelled AS c)
     INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed, cancelled)
-    SELECT r.queue, nullif(-count(*) FILTER (WHERE r.status = 'scheduled'), 0), nullif(-count(*) FILTER (WHERE r.status = 'queued'), 0),
-           nullif(-count(*) FILTER (WHERE r.status = 'claimed'), 0), count(*)
-      FROM rest AS r GROUP BY r.queue;
+    SELECT c.queue, nullif(-count(*) FILTER (WHERE c.status = 'scheduled'), 0),
+           nullif(-count(*) FILTER (WHERE c.status = 'queued'), 0),
+           nullif(-count(*) FILTER (WHERE c.status = 'claimed'), 0), count(*)
+      FROM cancelled AS c GROUP BY c.queue;
 END $$;
 
-COMMENT ON FUNCTION rvq.cancel_open_sub_tasks(p_task_ids bigint[], p_now timestamp with time zone) IS 'Cancel whatever of these tasks is unfinished.';
+COMMENT ON FUNCTION rvq.cancel_open_sub_tasks(p_task_ids bigint[], p_now timestamp with time zone) IS 'Cancel the unfinished sub_tasks of these tasks.';
 
 CREATE FUNCTION rvq.cancel_task(p_task_id bigint) RETURNS text
     LANGUAGE plpgsql
@@ -187,14 +201,14 @@ CREATE FUNCTION rvq.cancel_task(p_task_id bigint) RETURNS text
     SET jit TO 'off'
     AS $$
 BEGIN
-    PERFORM rvq.enter();
-    IF cardinality(rvq.end_early(ARRAY[p_task_id], 'cancelled')) > 0 THEN
+    PERFORM rvq.hold_door();
+    IF cardinality(rvq.end_tasks(ARRAY[p_task_id], 'cancelled')) > 0 THEN
         RETURN 'cancelled';
     END IF;
     RETURN CASE WHEN EXISTS (SELECT FROM rvq.tasks AS t WHERE t.id = p_task_id) THEN 'finished' ELSE 'unknown' END;
 END $$;
 
-COMMENT ON FUNCTION rvq.cancel_task(p_task_id bigint) IS 'Cancel an open task: cancelled, finished (too late) or unknown.';
+COMMENT ON FUNCTION rvq.cancel_task(p_task_id bigint) IS 'Cancel an open task; return cancelled, finished (it was too late) or unknown.';
 
 CREATE FUNCTION rvq.check_admission() RETURNS text
     LANGUAGE plpgsql
@@ -203,24 +217,29 @@ DECLARE
     v_refusal text;
 BEGIN
     UPDATE rvq.admission AS a
-       SET checked_at = rvq.clock(), backlog = s.backlog, transaction_age = s.transaction_age, dead_tuples = s.dead_tuples,
+       SET checked_at = rvq.clock(), backlog = s.backlog, transaction_age = s.transaction_age,
+           dead_tuples = s.dead_tuples,
            refusal = CASE
                WHEN s.backlog > a.max_backlog
                    THEN format('%s sub_tasks wait; the bound is %s', s.backlog, a.max_backlog)
                WHEN s.transaction_age > a.max_transaction_age
-                   THEN format('a transaction is open for %s; the bound is %s', date_trunc('second', s.transaction_age), a.max_transaction_age)
+                   THEN format('a transaction is open for %s; the bound is %s',
+                               date_trunc('second', s.transaction_age), a.max_transaction_age)
                WHEN s.dead_tuples > a.max_dead_tuples
                    THEN format('%s dead tuples wait for vacuum; the bound is %s', s.dead_tuples, a.max_dead_tuples) END
       FROM (SELECT (SELECT coalesce(sum(c.queued + c.scheduled), 0) FROM rvq.counters AS c)::bigint AS backlog,
                    (SELECT coalesce(max(clock_timestamp() - t.xact_start), '0') FROM pg_stat_activity AS t
-                     WHERE t.backend_xmin IS NOT NULL AND t.datname = current_database() AND t.pid <> pg_backend_pid()) AS transaction_age,
-                   (SELECT coalesce(sum(t.n_dead_tup), 0) FROM pg_stat_user_tables AS t WHERE t.schemaname = 'rvq'
-                       AND t.relname IN ('open_tasks', 'open_sub_tasks', 'due_deliveries', 'counter_deltas'))::bigint AS dead_tuples) AS s
+                     WHERE t.backend_xmin IS NOT NULL AND t.datname = current_database()
+                       AND t.pid <> pg_backend_pid()) AS transaction_age,
+                   (SELECT coalesce(sum(t.n_dead_tup), 0) FROM pg_stat_user_tables AS t
+                     WHERE t.schemaname = 'rvq' AND t.relname IN (
+                         'open_tasks', 'open_sub_tasks', 'due_deliveries', 'counter_deltas'))::bigint AS dead_tuples
+           ) AS s
     RETURNING a.refusal INTO v_refusal;
     RETURN v_refusal;
 END $$;
 
-COMMENT ON FUNCTION rvq.check_admission() IS 'See how the queue does; returns why create refuses from now on, or NULL.';
+COMMENT ON FUNCTION rvq.check_admission() IS 'Measure the health of the queue; return why create refuses from now on, or NULL.';
 
 CREATE FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds double precision, p_host_limit integer, p_hosts text[] DEFAULT '{}'::text[], p_host_limits integer[] DEFAULT '{}'::integer[]) RETURNS TABLE(id bigint, attempt integer, tries integer, url text, host text, body text, lease_token uuid, waited double precision)
     LANGUAGE plpgsql
@@ -237,15 +256,16 @@ DECLARE
     v_claimed rvq.due_deliveries[];
     v_host record;
     v_bodies text[];
-    v_random text := rvq.draw();
+    v_random text := rvq.random_hex();
 BEGIN
-    PERFORM rvq.enter();
+    PERFORM rvq.hold_door();
     PERFORM pg_advisory_xact_lock(1, 3);
     v_now := rvq.clock();
     FOR v_host IN
         SELECT h.host, CASE WHEN b.broken_until > '-infinity' THEN 1
                             ELSE coalesce(p_host_limits[array_position(p_hosts, h.host)], p_host_limit) END AS most,
-               (SELECT count(*) FROM rvq.due_deliveries AS d WHERE d.host = h.host AND d.lease_token IS NOT NULL)::integer AS in_flight
+               (SELECT count(*) FROM rvq.due_deliveries AS d
+                 WHERE d.host = h.host AND d.lease_token IS NOT NULL)::integer AS in_flight
           FROM rvq.list_due_hosts() AS h LEFT JOIN rvq.webhook_hosts AS b ON b.host = h.host
          WHERE h.oldest_due_at <= v_now AND coalesce(b.broken_until, '-infinity') <= v_now ORDER BY h.oldest_due_at
     LOOP
@@ -257,18 +277,21 @@ BEGIN
              WHERE d.host = v_host.host AND d.lease_token IS NULL AND d.due_at <= v_now
              ORDER BY d.due_at, d.id LIMIT least(v_host.most - v_host.in_flight, p_limit - cardinality(v_ids)));
     END LOOP;
-    -- One scan in the lock order, whatever the hosts: where SKIP LOCKED waits after all (see rvq.take_queued), it holds only
-    -- what comes before. Named by id alone, or a plan might read the whole index of what is due instead.
+    -- All are locked by one scan in the lock order, whatever the hosts: where SKIP LOCKED waits after all (see
+    -- rvq.take_new), it holds only what comes before. They are named by id alone, or a plan might read the whole index
+    -- of what is due instead.
     IF cardinality(v_ids) > 0 THEN
         SELECT array_agg(l.id) FILTER (WHERE l.lease_token IS NULL AND l.due_at <= v_now) INTO v_ids
           FROM (SELECT d.id, d.lease_token, d.due_at FROM rvq.due_deliveries AS d
                  WHERE d.id = ANY (v_ids) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
         WITH claimed AS (
             UPDATE rvq.due_deliveries AS d
-               SET lease_token = rvq.lease_token(v_random, d.id), lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
+               SET lease_token = rvq.lease_token(v_random, d.id),
+                   lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
                    claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
              WHERE d.id = ANY (v_ids) RETURNING d.*)
-        SELECT array_agg(c::rvq.due_deliveries ORDER BY c.id), array_agg(c.id ORDER BY c.id) INTO v_claimed, v_ids FROM claimed AS c;
+        SELECT array_agg(c::rvq.due_deliveries ORDER BY c.id), array_agg(c.id ORDER BY c.id) INTO v_claimed, v_ids
+          FROM claimed AS c;
     END IF;
     IF cardinality(v_ids) > 0 THEN
         v_bodies := rvq.bodies_of(v_ids);
@@ -281,6 +304,30 @@ END $$;
 
 COMMENT ON FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds double precision, p_host_limit integer, p_hosts text[], p_host_limits integer[]) IS 'Lease due deliveries to a dispatcher, fairly over hosts.';
 
+CREATE FUNCTION rvq.claim_idempotency_keys(p_keys text[], p_body_hashes bytea[], p_task_ids bigint[], p_refused boolean) RETURNS TABLE(outcomes text[], task_ids bigint[])
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT p_refused THEN
+        INSERT INTO rvq.idempotency_keys (key, body_hash, task_id)
+        SELECT n.key, n.body_hash, n.task_id
+          FROM unnest(p_keys, p_body_hashes, p_task_ids) AS n(key, body_hash, task_id)
+         WHERE n.key IS NOT NULL ORDER BY n.key COLLATE "C"
+        ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN QUERY
+    SELECT array_agg(CASE WHEN k.task_id = n.task_id THEN 'created'
+                          WHEN k.body_hash = n.body_hash THEN 'replayed'
+                          WHEN k.key IS NOT NULL THEN 'conflict'
+                          WHEN n.key IS NULL AND NOT p_refused THEN 'created'
+                          ELSE 'refused' END ORDER BY n.position),
+           array_agg(coalesce(k.task_id, n.task_id) ORDER BY n.position)
+      FROM unnest(p_keys, p_body_hashes, p_task_ids) WITH ORDINALITY AS n(key, body_hash, task_id, position)
+      LEFT JOIN rvq.idempotency_keys AS k ON k.key = n.key;
+END $$;
+
+COMMENT ON FUNCTION rvq.claim_idempotency_keys(p_keys text[], p_body_hashes bytea[], p_task_ids bigint[], p_refused boolean) IS 'Claim idempotency keys for new tasks; return created, replayed, conflict or refused for each, and its task''s id.';
+
 CREATE FUNCTION rvq.claim_sub_tasks(p_worker_ids text[], p_limits integer[], p_lease_seconds integer, p_queues text[]) RETURNS TABLE(claim integer, id bigint, queue text, attempt integer, max_attempts integer, payload text, lease_token uuid, lease_expires_at timestamp with time zone)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -291,65 +338,68 @@ CREATE FUNCTION rvq.claim_sub_tasks(p_worker_ids text[], p_limits integer[], p_l
     SET jit TO 'off'
     AS $$
 DECLARE
-    v_random text := rvq.draw();
-    v_limit integer;
+    v_random text := rvq.random_hex();
     v_starts integer[] := '{0}';
-    v_left integer := 0;
-    v_slot integer := 0;
+    v_limit integer;
+    v_wanted integer := 0;
+    v_claimed integer := 0;
+    v_bytes_left integer := 16777216;
     v_queue text;
     v_taken bigint[];
     v_payloads text[];
-    v_room integer := 16777216;
     v_expires_at timestamptz;
 BEGIN
-    PERFORM rvq.enter();
+    PERFORM rvq.hold_door();
     FOREACH v_limit IN ARRAY p_limits LOOP
-        v_left := v_left + v_limit;
-        v_starts := v_starts || v_left;
+        v_wanted := v_wanted + v_limit;
+        v_starts := v_starts || v_wanted;
     END LOOP;
     v_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
     FOR v_pass IN 1 .. 2 LOOP
         FOREACH v_queue IN ARRAY p_queues LOOP
             -- Promotion, before the second pass, holds sub_tasks too.
-            v_taken := rvq.take_queued(v_queue, v_left, v_pass = 2 OR v_slot > 0);
+            v_taken := rvq.take_queued(v_queue, v_wanted, v_pass = 2 OR v_claimed > 0);
             CONTINUE WHEN cardinality(v_taken) = 0;
-            -- No more than one piece: the usual case, and a call less.
-            IF cardinality(v_taken) <= 128 THEN
+            IF cardinality(v_taken) <= 128 THEN -- The usual case: it saves a call.
                 v_payloads := rvq.payloads_of(v_taken);
             ELSE
-                v_payloads := rvq.payloads_within(v_taken, v_room);
+                v_payloads := rvq.payloads_within(v_taken, v_bytes_left);
                 v_taken := v_taken[:cardinality(v_payloads)];
             END IF;
             IF array_position(v_payloads, NULL) IS NOT NULL THEN
-                RAISE data_corrupted USING MESSAGE = format('sub_task %s has no payload', v_taken[array_position(v_payloads, NULL)]);
+                RAISE data_corrupted USING MESSAGE = format(
+                    'sub_task %s has no payload', v_taken[array_position(v_payloads, NULL)]);
             END IF;
             RETURN QUERY
             UPDATE rvq.open_sub_tasks AS s
                SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_ids[t.claim],
                    lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = v_expires_at
-              FROM (SELECT u.id, u.payload, width_bucket(v_slot + u.position::integer - 1, v_starts) AS claim
+              FROM (SELECT u.id, u.payload, width_bucket(v_claimed + u.position::integer - 1, v_starts) AS claim
                       FROM unnest(v_taken, v_payloads) WITH ORDINALITY AS u(id, payload, position)) AS t
              WHERE s.id = t.id
-            RETURNING t.claim, s.id, v_queue, s.attempt::integer, s.max_attempts::integer, t.payload, s.lease_token, s.lease_expires_at;
-            INSERT INTO rvq.counter_deltas (queue, queued, claimed) VALUES (v_queue, -cardinality(v_taken), cardinality(v_taken));
-            v_slot := v_slot + cardinality(v_taken);
-            v_room := v_room - pg_column_size(v_payloads);
-            v_left := CASE WHEN v_room > 0 THEN v_left - cardinality(v_taken) ELSE 0 END;
-            EXIT WHEN v_left = 0;
+            RETURNING t.claim, s.id, v_queue, s.attempt::integer, s.max_attempts::integer, t.payload, s.lease_token,
+                      s.lease_expires_at;
+            INSERT INTO rvq.counter_deltas (queue, queued, claimed)
+            VALUES (v_queue, -cardinality(v_taken), cardinality(v_taken));
+            v_claimed := v_claimed + cardinality(v_taken);
+            v_bytes_left := v_bytes_left - pg_column_size(v_payloads);
+            v_wanted := CASE WHEN v_bytes_left > 0 THEN v_wanted - cardinality(v_taken) ELSE 0 END;
+            EXIT WHEN v_wanted = 0;
         END LOOP;
-        EXIT WHEN v_pass = 2 OR v_left = 0 OR rvq.promote_due(1000) = 0;
+        EXIT WHEN v_pass = 2 OR v_wanted = 0 OR rvq.promote_due(1000) = 0;
     END LOOP;
 END $$;
 
-COMMENT ON FUNCTION rvq.claim_sub_tasks(p_worker_ids text[], p_limits integer[], p_lease_seconds integer, p_queues text[]) IS 'Lease queued sub_tasks to workers and hand them out with their payloads; `claim` counts from 1.';
+COMMENT ON FUNCTION rvq.claim_sub_tasks(p_worker_ids text[], p_limits integer[], p_lease_seconds integer, p_queues text[]) IS 'Lease queued sub_tasks to workers and return them with their payloads; `claim` counts from 1.';
 
 CREATE FUNCTION rvq.clock() RETURNS timestamp with time zone
     LANGUAGE sql
     AS $$
-    SELECT clock_timestamp() + make_interval(secs => coalesce(nullif(current_setting('rvq.clock_offset', true), ''), '0')::float8)
+    SELECT clock_timestamp()
+           + make_interval(secs => coalesce(nullif(current_setting('rvq.clock_offset', true), ''), '0')::float8)
 $$;
 
-COMMENT ON FUNCTION rvq.clock() IS 'The time of everything RVQ decides: the server''s clock plus the setting rvq.clock_offset.';
+COMMENT ON FUNCTION rvq.clock() IS 'Return the time of every decision RVQ makes: the server''s clock plus the setting rvq.clock_offset.';
 
 CREATE FUNCTION rvq.complete_sub_tasks(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[], p_retryable boolean[], p_retry_after double precision[]) RETURNS text[]
     LANGUAGE plpgsql
@@ -364,31 +414,33 @@ DECLARE
     v_outcomes text[] := array_fill(NULL::text, ARRAY[cardinality(p_ids)]);
     v_positions bigint[];
     v_task_ids bigint[];
-    v_was rvq.sub_task_status[];
+    v_previous rvq.sub_task_status[];
     v_statuses rvq.outcome_status[];
     v_gated bigint[];
     v_now timestamptz;
 BEGIN
-    PERFORM rvq.enter();
-    v_gated := rvq.enter_gates(p_ids);
+    PERFORM rvq.hold_door();
+    v_gated := rvq.hold_gates(p_ids);
     IF cardinality(v_gated) > 0 THEN
-        PERFORM rvq.lock_sub_tasks(p_ids || rvq.siblings_at_stake(v_gated, p_ids, p_succeeded));
+        PERFORM rvq.lock_sub_tasks(p_ids || rvq.siblings_to_lock(v_gated, p_ids, p_succeeded));
     ELSE
         PERFORM rvq.lock_sub_tasks(p_ids);
     END IF;
     v_now := rvq.clock();
     WITH ended AS (
-        DELETE FROM rvq.open_sub_tasks AS s USING unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS r(id, lease_token, position)
+        DELETE FROM rvq.open_sub_tasks AS s
+         USING unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS r(id, lease_token, position)
          WHERE s.id = r.id AND s.lease_token = r.lease_token
            AND (p_succeeded[r.position] OR NOT p_retryable[r.position] OR s.attempt >= s.max_attempts)
-        RETURNING r.position, s.id, s.lease_token, s.attempt, s.status AS was,
+        RETURNING r.position, s.id, s.lease_token, s.attempt, s.status AS previous,
                   CASE WHEN p_succeeded[r.position] THEN 'succeeded' ELSE 'failed' END::rvq.outcome_status AS status),
     fact AS (
         INSERT INTO rvq.outcomes (id, lease_token, ended_at, attempt, status, worker_id, result, error)
-        SELECT e.id, e.lease_token, v_now, e.attempt, e.status, p_worker_ids[e.position], p_results[e.position], p_errors[e.position]
+        SELECT e.id, e.lease_token, v_now, e.attempt, e.status, p_worker_ids[e.position], p_results[e.position],
+               p_errors[e.position]
           FROM ended AS e)
-    SELECT array_agg(e.position), array_agg(rvq.task_of(e.id)), array_agg(e.was), array_agg(e.status)
-      INTO v_positions, v_task_ids, v_was, v_statuses FROM ended AS e;
+    SELECT array_agg(e.position), array_agg(rvq.task_of(e.id)), array_agg(e.previous), array_agg(e.status)
+      INTO v_positions, v_task_ids, v_previous, v_statuses FROM ended AS e;
     IF false = ANY (p_succeeded) THEN
         v_outcomes := rvq.retry_reported(p_worker_ids, p_ids, p_lease_tokens, p_errors, p_retry_after, v_now);
     END IF;
@@ -396,7 +448,7 @@ BEGIN
         v_outcomes[v_positions[i]] := v_statuses[i];
     END LOOP;
     IF v_task_ids IS NOT NULL THEN
-        PERFORM rvq.advance_tasks(v_task_ids, v_was, v_statuses, NULL, v_now);
+        PERFORM rvq.advance_tasks(v_task_ids, v_previous, v_statuses, NULL, v_now);
     END IF;
     IF array_position(v_outcomes, NULL) IS NOT NULL THEN
         v_outcomes := rvq.explain_reports(v_outcomes, p_ids, p_lease_tokens);
@@ -404,7 +456,7 @@ BEGIN
     RETURN v_outcomes;
 END $$;
 
-COMMENT ON FUNCTION rvq.complete_sub_tasks(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[], p_retryable boolean[], p_retry_after double precision[]) IS 'Store reports of workers; one outcome each, in order: succeeded, retrying, failed, duplicate, stale, unknown.';
+COMMENT ON FUNCTION rvq.complete_sub_tasks(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[], p_retryable boolean[], p_retry_after double precision[]) IS 'Store reports of workers; return for each, in order, succeeded, retrying, failed, duplicate, stale or unknown.';
 
 CREATE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
     LANGUAGE plpgsql
@@ -421,8 +473,10 @@ BEGIN
             v_partition := v_table || '_' || v_day;
             CONTINUE WHEN to_regclass('rvq.' || v_partition) IS NOT NULL;
             EXECUTE format('CREATE TABLE rvq.%I (LIKE rvq.%I INCLUDING ALL)'
-                           ' WITH (autovacuum_analyze_scale_factor = 1, autovacuum_analyze_threshold = 10000)', v_partition, v_table);
-            EXECUTE (SELECT format('ALTER TABLE rvq.%I ', v_partition) || string_agg(format('ALTER %I SET STATISTICS 0', a.attname), ', ')
+                           ' WITH (autovacuum_analyze_scale_factor = 1, autovacuum_analyze_threshold = 10000)',
+                           v_partition, v_table);
+            EXECUTE (SELECT format('ALTER TABLE rvq.%I ', v_partition)
+                            || string_agg(format('ALTER %I SET STATISTICS 0', a.attname), ', ')
                        FROM pg_attribute AS a
                       WHERE a.attrelid = format('rvq.%I', v_partition)::regclass AND a.attlen = -1 AND a.attnum > 0);
             EXECUTE format('ALTER TABLE rvq.%I ATTACH PARTITION rvq.%I FOR VALUES FROM (%s) TO (%s)',
@@ -432,14 +486,14 @@ BEGIN
             v_created := v_created + 1;
         END LOOP;
     END LOOP;
-    -- Also where the partitions are older than the readers.
+    -- The partitions may also be older than the readers.
     IF v_created > 0 OR to_regprocedure('rvq.payloads_of(bigint[])') IS NULL THEN
         PERFORM rvq.write_readers();
     END IF;
     RETURN v_created;
 END $$;
 
-COMMENT ON FUNCTION rvq.create_partitions(p_days_ahead integer) IS 'Make the partitions of today and the days ahead that are missing; returns how many.';
+COMMENT ON FUNCTION rvq.create_partitions(p_days_ahead integer) IS 'Make the partitions of today and the days ahead that are missing; return how many.';
 
 CREATE FUNCTION rvq.create_tasks(p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamp with time zone[], p_policies text[], p_required integer[], p_deadline_seconds double precision[], p_idempotency_keys text[], p_body_hashes bytea[]) RETURNS TABLE(outcome text, task_id bigint, created_at timestamp with time zone, scheduled boolean)
     LANGUAGE plpgsql
@@ -453,64 +507,32 @@ CREATE FUNCTION rvq.create_tasks(p_queues text[], p_totals integer[], p_payloads
 DECLARE
     v_now timestamptz;
     v_refused boolean;
-    v_ahead text[];
-    v_starts integer[] := '{0}';
+    v_policy text;
     v_ids bigint[] := '{}';
     v_outcomes text[];
-    v_known bigint[];
+    v_task_ids bigint[];
 BEGIN
-    PERFORM rvq.enter();
+    PERFORM rvq.hold_door();
     v_now := rvq.clock();
-    -- What was checked long ago says nothing: nobody does the maintenance. Ahead: a clock that was set back must not put
-    -- sub_tasks below the floor where claim starts to look.
-    SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute',
-           ARRAY(SELECT q.queue FROM rvq.queues AS q WHERE q.queue = ANY (p_queues) AND q.claim_floor > v_now)
-      INTO v_refused, v_ahead FROM rvq.admission AS a;
-    FOR v_place IN 1 .. cardinality(p_queues) LOOP
-        v_ids := v_ids || rvq.new_task_id(v_now, p_policies[v_place] <> 'all');
-        v_starts := v_starts || v_starts[v_place] + p_totals[v_place];
+    -- A check that is older than a minute says nothing: maintenance does not run.
+    SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute' INTO v_refused FROM rvq.admission AS a;
+    FOREACH v_policy IN ARRAY p_policies LOOP
+        v_ids := v_ids || rvq.new_task_id(v_now, v_policy <> 'all');
     END LOOP;
     IF num_nonnulls(VARIADIC p_idempotency_keys) = 0 THEN
         v_outcomes := array_fill(CASE WHEN v_refused THEN 'refused' ELSE 'created' END, ARRAY[cardinality(v_ids)]);
-        v_known := v_ids;
+        v_task_ids := v_ids;
     ELSE
-        SELECT k.outcomes, k.task_ids INTO v_outcomes, v_known FROM rvq.use_keys(p_idempotency_keys, p_body_hashes, v_ids, v_refused) AS k;
+        SELECT k.outcomes, k.task_ids INTO v_outcomes, v_task_ids
+          FROM rvq.claim_idempotency_keys(p_idempotency_keys, p_body_hashes, v_ids, v_refused) AS k;
     END IF;
-    WITH task AS (
-        SELECT i AS place, v_ids[i] AS id, p_totals[i] AS total, p_queues[i] AS queue,
-               CASE WHEN p_not_before[i] > v_now THEN p_not_before[i] END AS due_at, p_policies[i]::rvq.completion_policy AS policy,
-               p_required[i] AS required, p_deadline_seconds[i] AS deadline_seconds, p_webhook_urls[i] AS url, p_webhook_hosts[i] AS host,
-               p_metadata[i] AS metadata
-          FROM generate_series(1, cardinality(v_ids)) AS i WHERE v_outcomes[i] = 'created'),
-    fact AS (
-        INSERT INTO rvq.tasks (id, created_at, deadline_seconds, total, required, policy, queue, webhook_url, webhook_host, metadata)
-        SELECT t.id, v_now, t.deadline_seconds, t.total, t.required, t.policy, t.queue, t.url, t.host, t.metadata FROM task AS t),
-    open_task AS (
-        INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, required, policy, queue, webhook_url, webhook_host, metadata)
-        SELECT t.id, v_now, v_now + make_interval(secs => t.deadline_seconds), t.total, t.total, t.required, t.policy, t.queue, t.url,
-               t.host, t.metadata
-          FROM task AS t),
-    counted AS (
-        INSERT INTO rvq.counter_deltas (queue, scheduled, queued, tasks_open)
-        SELECT t.queue, CASE WHEN t.due_at IS NOT NULL THEN sum(t.total) END, CASE WHEN t.due_at IS NULL THEN sum(t.total) END, count(*)
-          FROM task AS t GROUP BY t.queue, t.due_at),
-    sub_task AS (
-        SELECT t.id + s.number - v_starts[t.place] AS id, coalesce(t.due_at, v_now) AS queued_at, t.due_at, t.queue, s.max_attempts, s.payload
-          FROM task AS t CROSS JOIN LATERAL (
-              SELECT i AS number, p_max_attempts[i] AS max_attempts, p_payloads[i] AS payload
-                FROM generate_series(v_starts[t.place] + 1, v_starts[t.place + 1]) AS i) AS s),
-    sub_fact AS (
-        INSERT INTO rvq.sub_tasks (id, queued_at, max_attempts, payload)
-        SELECT s.id, s.queued_at, s.max_attempts, s.payload FROM sub_task AS s)
-    INSERT INTO rvq.open_sub_tasks (id, queued_at, due_at, status, max_attempts, again, queue)
-    SELECT s.id, s.queued_at, s.due_at, CASE WHEN s.due_at IS NULL THEN 'queued' ELSE 'scheduled' END::rvq.sub_task_status, s.max_attempts,
-           s.queue = ANY (v_ahead), s.queue
-      FROM sub_task AS s;
-    FOR v_place IN 1 .. cardinality(p_queues) LOOP
-        outcome := v_outcomes[v_place];
-        task_id := v_known[v_place];
+    PERFORM rvq.insert_tasks(v_now, v_ids, v_outcomes, p_queues, p_totals, p_payloads, p_max_attempts, p_metadata,
+                             p_webhook_urls, p_webhook_hosts, p_not_before, p_policies, p_required, p_deadline_seconds);
+    FOR i IN 1 .. cardinality(p_queues) LOOP
+        outcome := v_outcomes[i];
+        task_id := v_task_ids[i];
         created_at := v_now;
-        scheduled := CASE WHEN outcome = 'created' THEN coalesce(p_not_before[v_place] > v_now, false) END;
+        scheduled := CASE WHEN outcome = 'created' THEN coalesce(p_not_before[i] > v_now, false) END;
         IF outcome <> 'created' THEN
             created_at := coalesce((SELECT t.created_at FROM rvq.tasks AS t WHERE t.id = task_id), v_now);
         END IF;
@@ -518,45 +540,74 @@ BEGIN
     END LOOP;
 END $$;
 
-COMMENT ON FUNCTION rvq.create_tasks(p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamp with time zone[], p_policies text[], p_required integer[], p_deadline_seconds double precision[], p_idempotency_keys text[], p_body_hashes bytea[]) IS 'Store tasks with their sub_tasks: created, or with the known task replayed (same key and body) or conflict (other body), or refused.';
+COMMENT ON FUNCTION rvq.create_tasks(p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamp with time zone[], p_policies text[], p_required integer[], p_deadline_seconds double precision[], p_idempotency_keys text[], p_body_hashes bytea[]) IS 'Store tasks with their sub_tasks; return one outcome each, in order: created, replayed, conflict, refused.';
 
 CREATE FUNCTION rvq.day_at(p_time timestamp with time zone) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT (p_time AT TIME ZONE 'UTC')::date - '2024-01-01'::date $$;
 
-COMMENT ON FUNCTION rvq.day_at(p_time timestamp with time zone) IS 'A moment as days since 2024-01-01 UTC, the day number inside ids.';
+COMMENT ON FUNCTION rvq.day_at(p_time timestamp with time zone) IS 'Return the day of a moment as ids carry it: days since 2024-01-01 UTC.';
 
 CREATE FUNCTION rvq.day_is_open(p_day integer) RETURNS boolean
     LANGUAGE sql
     AS $$
-    SELECT EXISTS (SELECT FROM rvq.open_tasks AS t WHERE t.id >= p_day::bigint << 48 AND t.id < (p_day + 1)::bigint << 48)
-        OR EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id >= p_day::bigint << 48 AND s.id < (p_day + 1)::bigint << 48)
-        OR EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id >= p_day::bigint << 48 AND d.id < (p_day + 1)::bigint << 48)
+    SELECT EXISTS (SELECT FROM rvq.open_tasks AS t
+                    WHERE t.id >= p_day::bigint << 48 AND t.id < (p_day + 1)::bigint << 48)
+        OR EXISTS (SELECT FROM rvq.open_sub_tasks AS s
+                    WHERE s.id >= p_day::bigint << 48 AND s.id < (p_day + 1)::bigint << 48)
+        OR EXISTS (SELECT FROM rvq.due_deliveries AS d
+                    WHERE d.id >= p_day::bigint << 48 AND d.id < (p_day + 1)::bigint << 48)
 $$;
 
-COMMENT ON FUNCTION rvq.day_is_open(p_day integer) IS 'Whether a task made on that day is unfinished, or a delivery of one is pending.';
+COMMENT ON FUNCTION rvq.day_is_open(p_day integer) IS 'Tell whether a task made on that day is unfinished, or a delivery of one is pending.';
 
 CREATE FUNCTION rvq.day_of(p_id bigint) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT (p_id >> 48)::integer $$;
 
-COMMENT ON FUNCTION rvq.day_of(p_id bigint) IS 'The day an id was made, in days since 2024-01-01 UTC: names the partition its facts are in.';
+COMMENT ON FUNCTION rvq.day_of(p_id bigint) IS 'Return the day an id was made, in days since 2024-01-01 UTC: it names the partition that holds the id''s facts.';
 
-CREATE FUNCTION rvq.draw() RETURNS text
-    LANGUAGE sql
-    AS $$ SELECT right(replace(gen_random_uuid()::text, '-', ''), 16) $$;
+CREATE FUNCTION rvq.decide_task(p_policy rvq.completion_policy, p_required integer, p_unfinished integer, p_succeeded integer, p_failed integer) RETURNS rvq.task_status
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+    SELECT CASE
+        WHEN p_policy = 'fail_fast' AND p_failed > 0 THEN 'failed'::rvq.task_status
+        WHEN p_policy = 'at_least' AND p_succeeded >= p_required THEN 'succeeded'::rvq.task_status
+        WHEN p_policy = 'at_least' AND p_succeeded + p_unfinished < p_required THEN 'failed'::rvq.task_status
+        WHEN p_unfinished > 0 THEN NULL
+        WHEN p_failed > 0 THEN 'failed'::rvq.task_status
+        ELSE 'succeeded'::rvq.task_status
+    END
+$$;
 
-COMMENT ON FUNCTION rvq.draw() IS '16 hex digits, 62 bits of them from the server''s strong random source.';
+COMMENT ON FUNCTION rvq.decide_task(p_policy rvq.completion_policy, p_required integer, p_unfinished integer, p_succeeded integer, p_failed integer) IS 'Return how a task with these counts ends under its policy; NULL while it stays open.';
+
+CREATE FUNCTION rvq.delete_idempotency_keys(p_day integer, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_deleted integer;
+BEGIN
+    DELETE FROM rvq.idempotency_keys AS k WHERE k.key IN (
+        SELECT o.key FROM rvq.idempotency_keys AS o
+         WHERE o.task_id >= p_day::bigint << 48 AND o.task_id < (p_day + 1)::bigint << 48
+         ORDER BY o.task_id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS v_deleted = ROW_COUNT;
+    RETURN v_deleted;
+END $$;
+
+COMMENT ON FUNCTION rvq.delete_idempotency_keys(p_day integer, p_limit integer) IS 'Delete idempotency keys of tasks made on that day, a batch at a time; return how many.';
 
 CREATE FUNCTION rvq.drop_day_of_tasks(p_day integer) RETURNS boolean
     LANGUAGE plpgsql
     AS $_$
 BEGIN
-    EXECUTE format('LOCK TABLE rvq.outcomes_%1$s, rvq.events_%1$s, rvq.delivery_attempts_%1$s IN SHARE MODE NOWAIT', p_day);
+    EXECUTE format('LOCK TABLE rvq.outcomes_%1$s, rvq.events_%1$s, rvq.delivery_attempts_%1$s'
+                   ' IN SHARE MODE NOWAIT', p_day);
     IF rvq.day_is_open(p_day) THEN
         RETURN false;
     END IF;
-    PERFORM rvq.uncount_day(p_day);
+    PERFORM rvq.subtract_day_counts(p_day);
     IF NOT rvq.drop_partition('tasks', p_day) OR rvq.day_is_open(p_day) THEN
         RAISE lock_not_available;
     END IF;
@@ -565,32 +616,32 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END $_$;
 
-COMMENT ON FUNCTION rvq.drop_day_of_tasks(p_day integer) IS 'Drop the tasks of that day, counters included; false when it is open or a lock was not to be had.';
+COMMENT ON FUNCTION rvq.drop_day_of_tasks(p_day integer) IS 'Drop the tasks of that day, counters included; return false when the day is open or a lock was not to be had.';
 
 CREATE FUNCTION rvq.drop_expired_partitions(p_days integer) RETURNS integer
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    v_part record;
-    v_forgotten integer;
+    v_partition record;
+    v_deleted integer;
 BEGIN
-    PERFORM rvq.enter();
-    FOR v_part IN SELECT * FROM rvq.list_expired_partitions(p_days) LOOP
-        IF v_part.parent <> 'tasks' THEN
-            RETURN rvq.drop_partition(v_part.parent, v_part.day)::integer;
-        ELSIF NOT rvq.day_is_open(v_part.day) THEN
-            v_forgotten := rvq.forget_keys(v_part.day, 10000);
-            IF v_forgotten > 0 THEN
-                RETURN v_forgotten;
+    PERFORM rvq.hold_door();
+    FOR v_partition IN SELECT * FROM rvq.list_expired_partitions(p_days) LOOP
+        IF v_partition.parent <> 'tasks' THEN
+            RETURN rvq.drop_partition(v_partition.parent, v_partition.day)::integer;
+        ELSIF NOT rvq.day_is_open(v_partition.day) THEN
+            v_deleted := rvq.delete_idempotency_keys(v_partition.day, 10000);
+            IF v_deleted > 0 THEN
+                RETURN v_deleted;
             END IF;
             -- One wait for a lock is enough for a call: others wait behind us.
-            RETURN rvq.drop_day_of_tasks(v_part.day)::integer;
+            RETURN rvq.drop_day_of_tasks(v_partition.day)::integer;
         END IF;
     END LOOP;
     RETURN 0;
 END $$;
 
-COMMENT ON FUNCTION rvq.drop_expired_partitions(p_days integer) IS 'Do the next step of dropping days that ended more than p_days ago; returns how much it did, 0 when nothing is left or can be done now.';
+COMMENT ON FUNCTION rvq.drop_expired_partitions(p_days integer) IS 'Do the next step of dropping days that ended more than p_days ago; return how much it did, 0 for nothing.';
 
 CREATE FUNCTION rvq.drop_partition(p_parent text, p_day integer) RETURNS boolean
     LANGUAGE plpgsql
@@ -603,29 +654,7 @@ EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
     RETURN false;
 END $$;
 
-COMMENT ON FUNCTION rvq.drop_partition(p_parent text, p_day integer) IS 'Drop the partition of that day; false when a lock was not to be had.';
-
-CREATE FUNCTION rvq.end_early(p_task_ids bigint[], p_status rvq.task_status) RETURNS bigint[]
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_runs bigint[];
-    v_open bigint[];
-BEGIN
-    PERFORM rvq.enter_gates(p_task_ids);
-    v_runs := ARRAY(SELECT t.id + t.run FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids));
-    PERFORM rvq.lock_sub_tasks(ARRAY(
-        SELECT s.id FROM rvq.open_tasks AS t JOIN rvq.open_sub_tasks AS s ON s.id > t.id AND s.id < t.id + 16384
-         WHERE t.id = ANY (p_task_ids)));
-    v_open := ARRAY(SELECT t.id FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) AND t.id + t.run = ANY (v_runs)
-                     ORDER BY t.id FOR UPDATE);
-    IF cardinality(v_open) > 0 THEN
-        PERFORM rvq.advance_tasks(v_open, '{}', '{}', p_status, rvq.clock());
-    END IF;
-    RETURN v_open;
-END $$;
-
-COMMENT ON FUNCTION rvq.end_early(p_task_ids bigint[], p_status rvq.task_status) IS 'End these tasks now, whatever is unfinished; returns those that were open.';
+COMMENT ON FUNCTION rvq.drop_partition(p_parent text, p_day integer) IS 'Drop the partition of that day; return false when a lock was not to be had.';
 
 CREATE FUNCTION rvq.end_overdue_tasks(p_limit integer) RETURNS integer
     LANGUAGE plpgsql
@@ -637,20 +666,251 @@ CREATE FUNCTION rvq.end_overdue_tasks(p_limit integer) RETURNS integer
     SET jit TO 'off'
     AS $$
 BEGIN
-    PERFORM rvq.enter();
-    RETURN cardinality(rvq.end_early(ARRAY(
-        SELECT t.id FROM rvq.open_tasks AS t WHERE t.deadline_at <= rvq.clock() ORDER BY t.deadline_at LIMIT p_limit), 'failed'));
+    PERFORM rvq.hold_door();
+    RETURN cardinality(rvq.end_tasks(ARRAY(
+        SELECT t.id FROM rvq.open_tasks AS t WHERE t.deadline_at <= rvq.clock()
+         ORDER BY t.deadline_at LIMIT p_limit), 'failed'));
 END $$;
 
-COMMENT ON FUNCTION rvq.end_overdue_tasks(p_limit integer) IS 'Fail the tasks whose deadline has passed, a batch at a time; returns how many.';
+COMMENT ON FUNCTION rvq.end_overdue_tasks(p_limit integer) IS 'Fail the tasks whose deadline has passed, a batch at a time; return how many.';
 
-CREATE FUNCTION rvq.enter() RETURNS void
+CREATE FUNCTION rvq.end_tasks(p_task_ids bigint[], p_end_as rvq.task_status) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_runs bigint[];
+    v_open bigint[];
+BEGIN
+    PERFORM rvq.hold_gates(p_task_ids);
+    v_runs := ARRAY(SELECT t.id + t.run FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids));
+    PERFORM rvq.lock_sub_tasks(ARRAY(
+        SELECT s.id FROM rvq.open_tasks AS t JOIN rvq.open_sub_tasks AS s ON s.id > t.id AND s.id < t.id + 16384
+         WHERE t.id = ANY (p_task_ids)));
+    v_open := ARRAY(SELECT t.id FROM rvq.open_tasks AS t WHERE t.id = ANY (p_task_ids) AND t.id + t.run = ANY (v_runs)
+                     ORDER BY t.id FOR UPDATE);
+    IF cardinality(v_open) > 0 THEN
+        PERFORM rvq.advance_tasks(v_open, '{}', '{}', p_end_as, rvq.clock());
+    END IF;
+    RETURN v_open;
+END $$;
+
+COMMENT ON FUNCTION rvq.end_tasks(p_task_ids bigint[], p_end_as rvq.task_status) IS 'End these tasks now, with whatever is unfinished; return those that were open.';
+
+CREATE FUNCTION rvq.event_body(p_task_id bigint, p_status rvq.task_status, p_total integer, p_succeeded integer, p_failed integer, p_metadata text, p_created_at timestamp with time zone, p_finished_at timestamp with time zone) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT format(
+        '{"type":"task.%s","timestamp":"%s","data":{"task_id":"%s","status":"%s","counts":{"total":%s,'
+        '"scheduled":0,"queued":0,"claimed":0,"succeeded":%s,"failed":%s,"cancelled":%s},'
+        '"metadata":%s,"created_at":"%s","finished_at":"%s"}}',
+        p_status::text, rvq.rfc3339(p_finished_at), rvq.external_id('task', p_task_id), p_status::text, p_total,
+        p_succeeded, p_failed, p_total - p_succeeded - p_failed,
+        coalesce(p_metadata, 'null'), rvq.rfc3339(p_created_at), rvq.rfc3339(p_finished_at))
+$$;
+
+COMMENT ON FUNCTION rvq.event_body(p_task_id bigint, p_status rvq.task_status, p_total integer, p_succeeded integer, p_failed integer, p_metadata text, p_created_at timestamp with time zone, p_finished_at timestamp with time zone) IS 'Return the body of a webhook, the very bytes that are signed and sent.';
+
+CREATE FUNCTION rvq.expire_delivery_leases(p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_now timestamptz;
+    v_expired bigint[];
+BEGIN
+    PERFORM rvq.hold_door();
+    v_now := rvq.clock();
+    v_expired := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
+                        WHERE d.lease_token IS NOT NULL AND d.lease_expires_at <= v_now
+                        ORDER BY d.host, d.lease_expires_at LIMIT p_limit);
+    SELECT array_agg(l.id) FILTER (WHERE l.lease_expires_at <= v_now) INTO v_expired
+      FROM (SELECT d.id, d.lease_expires_at FROM rvq.due_deliveries AS d
+             WHERE d.id = ANY (v_expired) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
+    INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, queue, outcome, detail)
+    SELECT d.id, d.claimed_at, v_now, d.attempt, 'pending', d.queue, 'unknown', '{"reason":"dispatcher_lost"}'
+      FROM rvq.due_deliveries AS d WHERE d.id = ANY (v_expired);
+    UPDATE rvq.due_deliveries AS d SET due_at = v_now, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
+     WHERE d.id = ANY (v_expired);
+    RETURN coalesce(cardinality(v_expired), 0);
+END $$;
+
+COMMENT ON FUNCTION rvq.expire_delivery_leases(p_limit integer) IS 'Make the deliveries of dispatchers that vanished due at once; return how many.';
+
+CREATE FUNCTION rvq.expire_leases(p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_error constant text := '{"code":"lease_expired","message":"the lease expired before the worker reported"}';
+    v_ids bigint[];
+    v_tokens uuid[];
+    v_task_ids bigint[];
+    v_previous rvq.sub_task_status[];
+    v_statuses rvq.outcome_status[];
+    v_gated bigint[];
+    v_expired integer;
+    v_now timestamptz := rvq.clock();
+BEGIN
+    PERFORM rvq.hold_door();
+    SELECT array_agg(e.id), array_agg(e.lease_token) INTO v_ids, v_tokens
+      FROM (SELECT s.id, s.lease_token FROM rvq.open_sub_tasks AS s
+             WHERE s.status = 'claimed' AND s.lease_expires_at <= v_now ORDER BY s.lease_expires_at LIMIT p_limit) AS e;
+    IF v_ids IS NULL THEN
+        RETURN 0;
+    END IF;
+    v_gated := rvq.hold_gates(v_ids);
+    PERFORM rvq.lock_sub_tasks(
+        v_ids || rvq.siblings_to_lock(v_gated, v_ids, array_fill(false, ARRAY[cardinality(v_ids)])));
+    v_now := rvq.clock();
+    WITH failed AS (
+        DELETE FROM rvq.open_sub_tasks AS s USING unnest(v_ids, v_tokens) AS e(id, lease_token)
+         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
+           AND s.attempt >= s.max_attempts
+        RETURNING s.id, s.attempt, s.worker_id),
+    retried AS (
+        UPDATE rvq.open_sub_tasks AS s
+           SET status = 'scheduled', due_at = v_now + rvq.retry_delay(s.attempt), requeued = true,
+               lease_expires_at = NULL
+          FROM unnest(v_ids, v_tokens) AS e(id, lease_token)
+         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
+           AND s.attempt < s.max_attempts
+        RETURNING s.id, s.attempt, s.worker_id, s.queue),
+    fact AS (
+        INSERT INTO rvq.outcomes (id, ended_at, attempt, status, worker_id, error)
+        SELECT f.id, v_now, f.attempt, 'failed'::rvq.outcome_status, f.worker_id, v_error FROM failed AS f
+        UNION ALL
+        SELECT r.id, v_now, r.attempt, 'retrying', r.worker_id, v_error FROM retried AS r),
+    counted AS (
+        INSERT INTO rvq.counter_deltas (queue, scheduled, claimed)
+        SELECT r.queue, count(*), -count(*) FROM retried AS r GROUP BY r.queue)
+    SELECT array_agg(rvq.task_of(f.id)), array_agg('claimed'::rvq.sub_task_status),
+           array_agg('failed'::rvq.outcome_status), count(*) + (SELECT count(*) FROM retried)
+      INTO v_task_ids, v_previous, v_statuses, v_expired FROM failed AS f;
+    IF v_task_ids IS NOT NULL THEN
+        PERFORM rvq.advance_tasks(v_task_ids, v_previous, v_statuses, NULL, v_now);
+    END IF;
+    RETURN v_expired;
+END $$;
+
+COMMENT ON FUNCTION rvq.expire_leases(p_limit integer) IS 'End the leases that ran out, a batch at a time; return how many.';
+
+CREATE FUNCTION rvq.explain_reports(p_outcomes text[], p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
+    LANGUAGE sql
+    AS $$
+    SELECT array_agg(coalesce(r.outcome,
+                              (SELECT 'duplicate' FROM rvq.outcomes AS o
+                                WHERE o.id = r.id AND o.lease_token = r.lease_token LIMIT 1),
+                              (SELECT 'stale' FROM rvq.sub_tasks AS s WHERE s.id = r.id),
+                              'unknown') ORDER BY r.position)
+      FROM unnest(p_outcomes, p_ids, p_lease_tokens) WITH ORDINALITY AS r(outcome, id, lease_token, position)
+$$;
+
+COMMENT ON FUNCTION rvq.explain_reports(p_outcomes text[], p_ids bigint[], p_lease_tokens uuid[]) IS 'Return the outcomes with those that are NULL filled in: why a report was not stored, duplicate, stale or unknown.';
+
+CREATE FUNCTION rvq.external_id(p_prefix text, p_id bigint) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT p_prefix || '_' || lpad(to_hex(p_id), 16, '0') $$;
+
+COMMENT ON FUNCTION rvq.external_id(p_prefix text, p_id bigint) IS 'Return an id as partners and workers see it, such as task_0123456789abcdef.';
+
+CREATE FUNCTION rvq.final_status(p_id bigint) RETURNS rvq.outcome_status
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT o.status FROM rvq.outcomes AS o WHERE o.id = p_id AND o.status <> 'retrying'
+     ORDER BY o.attempt DESC, o.ended_at DESC LIMIT 1
+$$;
+
+COMMENT ON FUNCTION rvq.final_status(p_id bigint) IS 'Return how a sub_task that is not open ended last.';
+
+CREATE FUNCTION rvq.fold_counters() RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_folded integer;
+BEGIN
+    PERFORM rvq.hold_door();
+    IF NOT pg_try_advisory_xact_lock(1, 2) THEN
+        RETURN 0;
+    END IF;
+    WITH deleted AS (DELETE FROM rvq.counter_deltas RETURNING *),
+    folded AS (
+        INSERT INTO rvq.counters AS c
+        SELECT d.queue, coalesce(sum(d.scheduled), 0), coalesce(sum(d.queued), 0), coalesce(sum(d.claimed), 0),
+               coalesce(sum(d.succeeded), 0), coalesce(sum(d.failed), 0), coalesce(sum(d.cancelled), 0),
+               coalesce(sum(d.tasks_open), 0), coalesce(sum(d.tasks_started), 0), coalesce(sum(d.tasks_succeeded), 0),
+               coalesce(sum(d.tasks_failed), 0), coalesce(sum(d.tasks_cancelled), 0),
+               coalesce(sum(d.deliveries_pending), 0), coalesce(sum(d.deliveries_delivered), 0),
+               coalesce(sum(d.deliveries_dead), 0)
+          FROM deleted AS d GROUP BY d.queue ORDER BY d.queue
+        ON CONFLICT (queue) DO UPDATE SET
+            scheduled = c.scheduled + excluded.scheduled, queued = c.queued + excluded.queued,
+            claimed = c.claimed + excluded.claimed, succeeded = c.succeeded + excluded.succeeded,
+            failed = c.failed + excluded.failed, cancelled = c.cancelled + excluded.cancelled,
+            tasks_open = c.tasks_open + excluded.tasks_open, tasks_started = c.tasks_started + excluded.tasks_started,
+            tasks_succeeded = c.tasks_succeeded + excluded.tasks_succeeded,
+            tasks_failed = c.tasks_failed + excluded.tasks_failed,
+            tasks_cancelled = c.tasks_cancelled + excluded.tasks_cancelled,
+            deliveries_pending = c.deliveries_pending + excluded.deliveries_pending,
+            deliveries_delivered = c.deliveries_delivered + excluded.deliveries_delivered,
+            deliveries_dead = c.deliveries_dead + excluded.deliveries_dead)
+    SELECT count(*) INTO v_folded FROM deleted;
+    RETURN v_folded;
+END $$;
+
+COMMENT ON FUNCTION rvq.fold_counters() IS 'Move pending deltas into the counters; return how many.';
+
+CREATE FUNCTION rvq.gate_of(p_id bigint) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT ((p_id >> 15) & 511)::integer $$;
+
+COMMENT ON FUNCTION rvq.gate_of(p_id bigint) IS 'Return the number of a task''s gate, given its id or a sub_task''s: the gate is the advisory lock (2, number).';
+
+CREATE FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    PERFORM rvq.hold_door();
+    PERFORM rvq.lock_sub_tasks(p_ids);
+    UPDATE rvq.open_sub_tasks AS s SET lease_expires_at = rvq.clock() + make_interval(secs => p_lease_seconds)
+      FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
+     WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL;
+    -- All are locked since before the update, so what matches now was extended.
+    RETURN ARRAY(
+        SELECT coalesce(
+                   (SELECT CASE WHEN s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL
+                                THEN 'extended' ELSE 'stale' END
+                      FROM rvq.open_sub_tasks AS s WHERE s.id = l.id),
+                   CASE WHEN rvq.final_status(l.id) = 'cancelled' THEN 'cancelled' END,
+                   (SELECT 'stale' FROM rvq.sub_tasks AS s WHERE s.id = l.id),
+                   'unknown')
+          FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
+END $$;
+
+COMMENT ON FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigint[], p_lease_tokens uuid[]) IS 'Extend leases; return one outcome each, in order: extended, stale, cancelled (stop working), unknown.';
+
+CREATE FUNCTION rvq.hold_door() RETURNS void
     LANGUAGE sql
     AS $$ SELECT pg_advisory_xact_lock_shared(1, 0) $$;
 
-COMMENT ON FUNCTION rvq.enter() IS 'Hold the writers'' door, shared, until the end of the transaction.';
+COMMENT ON FUNCTION rvq.hold_door() IS 'Hold the writers'' door, shared, until the end of the transaction.';
 
-CREATE FUNCTION rvq.enter_gates(p_ids bigint[]) RETURNS bigint[]
+CREATE FUNCTION rvq.hold_gates(p_ids bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -673,231 +933,83 @@ BEGIN
     RETURN v_gated;
 END $$;
 
-COMMENT ON FUNCTION rvq.enter_gates(p_ids bigint[]) IS 'Hold the gates of those of the tasks with these ids (or sub_tasks'' ids) that have one; returns these tasks.';
+COMMENT ON FUNCTION rvq.hold_gates(p_ids bigint[]) IS 'Hold the gates of those tasks that have one, given ids of tasks or sub_tasks; return these tasks.';
 
-CREATE FUNCTION rvq.event_body(p_task_id bigint, p_status rvq.task_status, p_total integer, p_succeeded integer, p_failed integer, p_metadata text, p_created_at timestamp with time zone, p_finished_at timestamp with time zone) RETURNS text
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT format(
-        '{"type":"task.%s","timestamp":"%s","data":{"task_id":"%s","status":"%s","counts":{"total":%s,"scheduled":0,"queued":0,'
-        '"claimed":0,"succeeded":%s,"failed":%s,"cancelled":%s},"metadata":%s,"created_at":"%s","finished_at":"%s"}}',
-        p_status::text, rvq.rfc3339(p_finished_at), rvq.external_id('task', p_task_id), p_status::text, p_total, p_succeeded, p_failed,
-        p_total - p_succeeded - p_failed, coalesce(p_metadata, 'null'), rvq.rfc3339(p_created_at), rvq.rfc3339(p_finished_at))
-$$;
-
-COMMENT ON FUNCTION rvq.event_body(p_task_id bigint, p_status rvq.task_status, p_total integer, p_succeeded integer, p_failed integer, p_metadata text, p_created_at timestamp with time zone, p_finished_at timestamp with time zone) IS 'The body of a webhook, the very bytes that are signed and sent.';
-
-CREATE FUNCTION rvq.expire_delivery_leases(p_limit integer) RETURNS integer
+CREATE FUNCTION rvq.insert_tasks(p_now timestamp with time zone, p_ids bigint[], p_outcomes text[], p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamp with time zone[], p_policies text[], p_required integer[], p_deadline_seconds double precision[]) RETURNS void
     LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET jit TO 'off'
     AS $$
 DECLARE
-    v_now timestamptz;
-    v_lost bigint[];
+    v_starts integer[] := '{0}';
+    v_end integer := 0;
+    v_total integer;
 BEGIN
-    PERFORM rvq.enter();
-    v_now := rvq.clock();
-    v_lost := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
-                     WHERE d.lease_token IS NOT NULL AND d.lease_expires_at <= v_now ORDER BY d.host, d.lease_expires_at LIMIT p_limit);
-    SELECT array_agg(l.id) FILTER (WHERE l.lease_expires_at <= v_now) INTO v_lost
-      FROM (SELECT d.id, d.lease_expires_at FROM rvq.due_deliveries AS d
-             WHERE d.id = ANY (v_lost) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
-    INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, queue, outcome, detail)
-    SELECT d.id, d.claimed_at, v_now, d.attempt, 'pending', d.queue, 'unknown', '{"reason":"dispatcher_lost"}'
-      FROM rvq.due_deliveries AS d WHERE d.id = ANY (v_lost);
-    UPDATE rvq.due_deliveries AS d SET due_at = v_now, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
-     WHERE d.id = ANY (v_lost);
-    RETURN coalesce(cardinality(v_lost), 0);
-END $$;
-
-COMMENT ON FUNCTION rvq.expire_delivery_leases(p_limit integer) IS 'Make deliveries of dispatchers that vanished due again; returns how many.';
-
-CREATE FUNCTION rvq.expire_leases(p_limit integer) RETURNS integer
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET jit TO 'off'
-    AS $$
-DECLARE
-    v_error constant text := '{"code":"lease_expired","message":"the lease expired before the worker reported"}';
-    v_ids bigint[];
-    v_tokens uuid[];
-    v_task_ids bigint[];
-    v_was rvq.sub_task_status[];
-    v_statuses rvq.outcome_status[];
-    v_gated bigint[];
-    v_expired integer;
-    v_now timestamptz := rvq.clock();
-BEGIN
-    PERFORM rvq.enter();
-    SELECT array_agg(e.id), array_agg(e.lease_token) INTO v_ids, v_tokens
-      FROM (SELECT s.id, s.lease_token FROM rvq.open_sub_tasks AS s
-             WHERE s.status = 'claimed' AND s.lease_expires_at <= v_now ORDER BY s.lease_expires_at LIMIT p_limit) AS e;
-    IF v_ids IS NULL THEN
-        RETURN 0;
-    END IF;
-    v_gated := rvq.enter_gates(v_ids);
-    PERFORM rvq.lock_sub_tasks(v_ids || rvq.siblings_at_stake(v_gated, v_ids, array_fill(false, ARRAY[cardinality(v_ids)])));
-    v_now := rvq.clock();
-    WITH failed AS (
-        DELETE FROM rvq.open_sub_tasks AS s USING unnest(v_ids, v_tokens) AS e(id, lease_token)
-         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
-           AND s.attempt >= s.max_attempts
-        RETURNING s.id, s.attempt, s.worker_id),
-    retried AS (
-        UPDATE rvq.open_sub_tasks AS s
-           SET status = 'scheduled', due_at = v_now + rvq.retry_delay(s.attempt), again = true, lease_expires_at = NULL
-          FROM unnest(v_ids, v_tokens) AS e(id, lease_token)
-         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
-           AND s.attempt < s.max_attempts
-        RETURNING s.id, s.attempt, s.worker_id, s.queue),
+    FOREACH v_total IN ARRAY p_totals LOOP
+        v_end := v_end + v_total;
+        v_starts := v_starts || v_end;
+    END LOOP;
+    WITH task AS (
+        SELECT i AS position, p_ids[i] AS id, p_totals[i] AS total, p_queues[i] AS queue,
+               CASE WHEN p_not_before[i] > p_now THEN p_not_before[i] END AS due_at,
+               p_policies[i]::rvq.completion_policy AS policy, p_required[i] AS required,
+               p_deadline_seconds[i] AS deadline_seconds, p_webhook_urls[i] AS url, p_webhook_hosts[i] AS host,
+               p_metadata[i] AS metadata
+          FROM generate_series(1, cardinality(p_ids)) AS i WHERE p_outcomes[i] = 'created'),
     fact AS (
-        INSERT INTO rvq.outcomes (id, ended_at, attempt, status, worker_id, error)
-        SELECT f.id, v_now, f.attempt, 'failed'::rvq.outcome_status, f.worker_id, v_error FROM failed AS f
-        UNION ALL
-        SELECT r.id, v_now, r.attempt, 'retrying', r.worker_id, v_error FROM retried AS r),
+        INSERT INTO rvq.tasks (id, created_at, deadline_seconds, total, required, policy, queue, webhook_url,
+                               webhook_host, metadata)
+        SELECT t.id, p_now, t.deadline_seconds, t.total, t.required, t.policy, t.queue, t.url, t.host, t.metadata
+          FROM task AS t),
+    open_task AS (
+        INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, required, policy, queue,
+                                    webhook_url, webhook_host, metadata)
+        SELECT t.id, p_now, p_now + make_interval(secs => t.deadline_seconds), t.total, t.total, t.required, t.policy,
+               t.queue, t.url, t.host, t.metadata
+          FROM task AS t),
     counted AS (
-        INSERT INTO rvq.counter_deltas (queue, scheduled, claimed) SELECT r.queue, count(*), -count(*) FROM retried AS r GROUP BY r.queue)
-    SELECT array_agg(rvq.task_of(f.id)), array_agg('claimed'::rvq.sub_task_status), array_agg('failed'::rvq.outcome_status),
-           count(*) + (SELECT count(*) FROM retried)
-      INTO v_task_ids, v_was, v_statuses, v_expired FROM failed AS f;
-    IF v_task_ids IS NOT NULL THEN
-        PERFORM rvq.advance_tasks(v_task_ids, v_was, v_statuses, NULL, v_now);
-    END IF;
-    RETURN v_expired;
+        INSERT INTO rvq.counter_deltas (queue, scheduled, queued, tasks_open)
+        SELECT t.queue, CASE WHEN t.due_at IS NOT NULL THEN sum(t.total) END,
+               CASE WHEN t.due_at IS NULL THEN sum(t.total) END, count(*)
+          FROM task AS t GROUP BY t.queue, t.due_at),
+    sub_task AS (
+        SELECT t.id + s.number - v_starts[t.position] AS id, coalesce(t.due_at, p_now) AS queued_at, t.due_at, t.queue,
+               s.max_attempts, s.payload
+          FROM task AS t CROSS JOIN LATERAL (
+              SELECT i AS number, p_max_attempts[i] AS max_attempts, p_payloads[i] AS payload
+                FROM generate_series(v_starts[t.position] + 1, v_starts[t.position + 1]) AS i) AS s),
+    sub_fact AS (
+        INSERT INTO rvq.sub_tasks (id, queued_at, max_attempts, payload)
+        SELECT s.id, s.queued_at, s.max_attempts, s.payload FROM sub_task AS s)
+    INSERT INTO rvq.open_sub_tasks (id, queued_at, due_at, status, max_attempts, requeued, queue)
+    SELECT s.id, s.queued_at, s.due_at,
+           CASE WHEN s.due_at IS NULL THEN 'queued' ELSE 'scheduled' END::rvq.sub_task_status, s.max_attempts,
+           s.queue = ANY (ARRAY(SELECT q.queue FROM rvq.queues AS q
+                                 WHERE q.queue = ANY (p_queues) AND q.claim_floor > p_now)), s.queue
+      FROM sub_task AS s;
 END $$;
 
-COMMENT ON FUNCTION rvq.expire_leases(p_limit integer) IS 'End the leases that ran out, a batch at a time; returns how many.';
-
-CREATE FUNCTION rvq.explain_reports(p_outcomes text[], p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
-    LANGUAGE sql
-    AS $$
-    SELECT array_agg(coalesce(r.outcome,
-                              (SELECT 'duplicate' FROM rvq.outcomes AS o WHERE o.id = r.id AND o.lease_token = r.lease_token LIMIT 1),
-                              (SELECT 'stale' FROM rvq.sub_tasks AS s WHERE s.id = r.id),
-                              'unknown') ORDER BY r.position)
-      FROM unnest(p_outcomes, p_ids, p_lease_tokens) WITH ORDINALITY AS r(outcome, id, lease_token, position)
-$$;
-
-COMMENT ON FUNCTION rvq.explain_reports(p_outcomes text[], p_ids bigint[], p_lease_tokens uuid[]) IS 'Why a report was not stored: duplicate, stale or unknown.';
-
-CREATE FUNCTION rvq.external_id(p_prefix text, p_id bigint) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    AS $$ SELECT p_prefix || '_' || lpad(to_hex(p_id), 16, '0') $$;
-
-COMMENT ON FUNCTION rvq.external_id(p_prefix text, p_id bigint) IS 'An id as partners and workers see it, such as task_0123456789abcdef.';
-
-CREATE FUNCTION rvq.final_status(p_id bigint) RETURNS rvq.outcome_status
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT o.status FROM rvq.outcomes AS o WHERE o.id = p_id AND o.status <> 'retrying' ORDER BY o.attempt DESC, o.ended_at DESC LIMIT 1
-$$;
-
-COMMENT ON FUNCTION rvq.final_status(p_id bigint) IS 'How a sub_task that is not open ended last.';
-
-CREATE FUNCTION rvq.fold_counters() RETURNS integer
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_folded integer;
-BEGIN
-    PERFORM rvq.enter();
-    IF NOT pg_try_advisory_xact_lock(1, 2) THEN
-        RETURN 0;
-    END IF;
-    WITH gone AS (DELETE FROM rvq.counter_deltas RETURNING *),
-    folded AS (
-        INSERT INTO rvq.counters AS c
-        SELECT g.queue, coalesce(sum(g.scheduled), 0), coalesce(sum(g.queued), 0), coalesce(sum(g.claimed), 0),
-               coalesce(sum(g.succeeded), 0), coalesce(sum(g.failed), 0), coalesce(sum(g.cancelled), 0),
-               coalesce(sum(g.tasks_open), 0), coalesce(sum(g.tasks_started), 0), coalesce(sum(g.tasks_succeeded), 0),
-               coalesce(sum(g.tasks_failed), 0), coalesce(sum(g.tasks_cancelled), 0), coalesce(sum(g.deliveries_pending), 0),
-               coalesce(sum(g.deliveries_delivered), 0), coalesce(sum(g.deliveries_dead), 0)
-          FROM gone AS g GROUP BY g.queue ORDER BY g.queue
-        ON CONFLICT (queue) DO UPDATE SET
-            scheduled = c.scheduled + excluded.scheduled, queued = c.queued + excluded.queued, claimed = c.claimed + excluded.claimed,
-            succeeded = c.succeeded + excluded.succeeded, failed = c.failed + excluded.failed, cancelled = c.cancelled + excluded.cancelled,
-            tasks_open = c.tasks_open + excluded.tasks_open, tasks_started = c.tasks_started + excluded.tasks_started,
-            tasks_succeeded = c.tasks_succeeded + excluded.tasks_succeeded, tasks_failed = c.tasks_failed + excluded.tasks_failed,
-            tasks_cancelled = c.tasks_cancelled + excluded.tasks_cancelled,
-            deliveries_pending = c.deliveries_pending + excluded.deliveries_pending,
-            deliveries_delivered = c.deliveries_delivered + excluded.deliveries_delivered,
-            deliveries_dead = c.deliveries_dead + excluded.deliveries_dead)
-    SELECT count(*) INTO v_folded FROM gone;
-    RETURN v_folded;
-END $$;
-
-COMMENT ON FUNCTION rvq.fold_counters() IS 'Move pending deltas into the counters; returns how many.';
-
-CREATE FUNCTION rvq.forget_keys(p_day integer, p_limit integer) RETURNS integer
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    v_forgotten integer;
-BEGIN
-    DELETE FROM rvq.idempotency_keys AS k WHERE k.key IN (
-        SELECT o.key FROM rvq.idempotency_keys AS o
-         WHERE o.task_id >= p_day::bigint << 48 AND o.task_id < (p_day + 1)::bigint << 48
-         ORDER BY o.task_id LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    GET DIAGNOSTICS v_forgotten = ROW_COUNT;
-    RETURN v_forgotten;
-END $$;
-
-COMMENT ON FUNCTION rvq.forget_keys(p_day integer, p_limit integer) IS 'Forget idempotency keys of tasks made on that day, a batch at a time; returns how many.';
-
-CREATE FUNCTION rvq.gate_of(p_id bigint) RETURNS integer
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    AS $$ SELECT ((p_id >> 15) & 511)::integer $$;
-
-COMMENT ON FUNCTION rvq.gate_of(p_id bigint) IS 'The number of the gate of the task with this id (or sub_task''s id): its advisory lock is (2, number).';
-
-CREATE FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET jit TO 'off'
-    AS $$
-BEGIN
-    PERFORM rvq.enter();
-    PERFORM rvq.lock_sub_tasks(p_ids);
-    UPDATE rvq.open_sub_tasks AS s SET lease_expires_at = rvq.clock() + make_interval(secs => p_lease_seconds)
-      FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
-     WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL;
-    -- All are locked since before the update, so what matches now was extended.
-    RETURN ARRAY(
-        SELECT coalesce(
-                   (SELECT CASE WHEN s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL THEN 'extended' ELSE 'stale' END
-                      FROM rvq.open_sub_tasks AS s WHERE s.id = l.id),
-                   CASE WHEN rvq.final_status(l.id) = 'cancelled' THEN 'cancelled' END,
-                   (SELECT 'stale' FROM rvq.sub_tasks AS s WHERE s.id = l.id),
-                   'unknown')
-          FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
-END $$;
-
-COMMENT ON FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigint[], p_lease_tokens uuid[]) IS 'Extend leases; one outcome each, in order: extended, stale, cancelled (stop working), unknown.';
+COMMENT ON FUNCTION rvq.insert_tasks(p_now timestamp with time zone, p_ids bigint[], p_outcomes text[], p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamp with time zone[], p_policies text[], p_required integer[], p_deadline_seconds double precision[]) IS 'Insert new tasks and their sub_tasks, and count them.';
 
 CREATE FUNCTION rvq.is_gated(p_id bigint) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT p_id & 16384 <> 0 $$;
 
-COMMENT ON FUNCTION rvq.is_gated(p_id bigint) IS 'Whether the task of this id has a gate, for its policy may cancel sub_tasks (see rvq.enter_gates).';
+COMMENT ON FUNCTION rvq.is_gated(p_id bigint) IS 'Tell whether the task of this id has a gate, because its policy may cancel sub_tasks (see rvq.hold_gates).';
 
 CREATE FUNCTION rvq.lease_token(p_random text, p_id bigint) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT (p_random || lpad(to_hex(p_id), 16, '0'))::uuid $$;
 
-COMMENT ON FUNCTION rvq.lease_token(p_random text, p_id bigint) IS 'The lease token of a sub_task (or delivery) from the 16 random hex digits drawn for its claim.';
+COMMENT ON FUNCTION rvq.lease_token(p_random text, p_id bigint) IS 'Return the lease token of a sub_task or delivery, given the 16 random hex digits of its claim.';
+
+CREATE FUNCTION rvq.list_attempted_tasks() RETURNS SETOF bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.status = 'claimed'
+    UNION
+    SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.attempt > 0 AND s.status <> 'claimed'
+$$;
+
+COMMENT ON FUNCTION rvq.list_attempted_tasks() IS 'Return the open tasks with an unfinished sub_task that has begun an attempt.';
 
 CREATE FUNCTION rvq.list_deliveries(p_status text, p_host text, p_since timestamp with time zone, p_limit integer, p_before bigint) RETURNS TABLE(id bigint, status text, host text, url text, attempts integer, next_attempt_at timestamp with time zone, last_outcome text, last_status_code integer, last_attempt_at timestamp with time zone)
     LANGUAGE plpgsql STABLE
@@ -910,13 +1022,15 @@ CREATE FUNCTION rvq.list_deliveries(p_status text, p_host text, p_since timestam
     AS $_$
 BEGIN
     RETURN QUERY EXECUTE format(
-        'SELECT c.id, c.status, t.webhook_host, coalesce(d.url, t.webhook_url), coalesce(d.attempt, l.attempt)::integer, d.due_at,
-                l.outcome, l.status_code::integer, l.ended_at
+        'SELECT c.id, c.status, t.webhook_host, coalesce(d.url, t.webhook_url), coalesce(d.attempt, l.attempt)::integer,
+                d.due_at, l.outcome, l.status_code::integer, l.ended_at
            FROM (%s) AS c(id, status)
            JOIN rvq.tasks AS t ON t.id = rvq.task_of(c.id)
            LEFT JOIN rvq.due_deliveries AS d ON d.id = c.id
-           LEFT JOIN LATERAL (SELECT * FROM rvq.delivery_attempts AS a WHERE a.id = c.id ORDER BY a.attempt DESC LIMIT 1) AS l ON true
-          WHERE c.id < $1 AND ($2 IS NULL OR t.webhook_host = $2) AND ($3 IS NULL OR coalesce(l.ended_at, d.due_at) >= $3)
+           LEFT JOIN LATERAL (SELECT * FROM rvq.delivery_attempts AS a WHERE a.id = c.id
+                               ORDER BY a.attempt DESC LIMIT 1) AS l ON true
+          WHERE c.id < $1 AND ($2 IS NULL OR t.webhook_host = $2)
+            AND ($3 IS NULL OR coalesce(l.ended_at, d.due_at) >= $3)
           ORDER BY c.id DESC LIMIT $4',
         CASE WHEN p_status = 'pending' THEN 'SELECT d.id, ''pending'' FROM rvq.due_deliveries AS d'
              WHEN p_status IN ('delivered', 'dead') THEN format(
@@ -924,13 +1038,14 @@ BEGIN
                     AND NOT EXISTS (SELECT FROM rvq.delivery_attempts AS x WHERE x.id = a.id AND x.attempt > a.attempt)
                     AND NOT EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = a.id)', p_status)
              ELSE 'SELECT e.id, coalesce(CASE WHEN d.id IS NOT NULL THEN ''pending'' END,
-                          (SELECT a.status::text FROM rvq.delivery_attempts AS a WHERE a.id = e.id ORDER BY a.attempt DESC LIMIT 1))
+                          (SELECT a.status::text FROM rvq.delivery_attempts AS a WHERE a.id = e.id
+                            ORDER BY a.attempt DESC LIMIT 1))
                      FROM rvq.events AS e JOIN rvq.tasks AS t ON t.id = rvq.task_of(e.id)
                      LEFT JOIN rvq.due_deliveries AS d ON d.id = e.id WHERE t.webhook_url IS NOT NULL' END)
     USING p_before, p_host, p_since, p_limit;
 END $_$;
 
-COMMENT ON FUNCTION rvq.list_deliveries(p_status text, p_host text, p_since timestamp with time zone, p_limit integer, p_before bigint) IS 'Deliveries with an id under p_before, newest first; status, host and since narrow the choice where they are not NULL.';
+COMMENT ON FUNCTION rvq.list_deliveries(p_status text, p_host text, p_since timestamp with time zone, p_limit integer, p_before bigint) IS 'Return deliveries with an id under p_before, newest first; a status, host or since that is not NULL narrows them.';
 
 CREATE FUNCTION rvq.list_deliveries_of_task(p_task_id bigint) RETURNS TABLE(delivery_id bigint, status text, url text, event_status text, created_at timestamp with time zone, next_attempt_at timestamp with time zone, attempt integer, started_at timestamp with time zone, ended_at timestamp with time zone, outcome text, status_code integer, detail text, answer bytea)
     LANGUAGE sql STABLE
@@ -940,24 +1055,27 @@ CREATE FUNCTION rvq.list_deliveries_of_task(p_task_id bigint) RETURNS TABLE(deli
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
     AS $$
-    SELECT e.id, CASE WHEN d.id IS NOT NULL THEN 'pending' ELSE l.status::text END, coalesce(d.url, t.webhook_url), e.status::text,
-           e.occurred_at, d.due_at, a.attempt::integer, a.started_at, a.ended_at, a.outcome, a.status_code::integer, a.detail, a.answer
+    SELECT e.id, CASE WHEN d.id IS NOT NULL THEN 'pending' ELSE l.status::text END, coalesce(d.url, t.webhook_url),
+           e.status::text, e.occurred_at, d.due_at, a.attempt::integer, a.started_at, a.ended_at, a.outcome,
+           a.status_code::integer, a.detail, a.answer
       FROM rvq.tasks AS t
       JOIN rvq.events AS e ON e.id >= t.id AND e.id < t.id + 16384
       LEFT JOIN rvq.due_deliveries AS d ON d.id = e.id
-      LEFT JOIN LATERAL (SELECT x.status FROM rvq.delivery_attempts AS x WHERE x.id = e.id ORDER BY x.attempt DESC LIMIT 1) AS l ON true
+      LEFT JOIN LATERAL (SELECT x.status FROM rvq.delivery_attempts AS x WHERE x.id = e.id
+                          ORDER BY x.attempt DESC LIMIT 1) AS l ON true
       LEFT JOIN rvq.delivery_attempts AS a ON a.id = e.id
      WHERE t.id = p_task_id AND t.webhook_url IS NOT NULL
      ORDER BY e.id, a.attempt
 $$;
 
-COMMENT ON FUNCTION rvq.list_deliveries_of_task(p_task_id bigint) IS 'The deliveries of a task, a row for each attempt made, or one where none was yet.';
+COMMENT ON FUNCTION rvq.list_deliveries_of_task(p_task_id bigint) IS 'Return the deliveries of a task, a row for each attempt made, or one row where none was made yet.';
 
 CREATE FUNCTION rvq.list_due_hosts() RETURNS TABLE(host text, oldest_due_at timestamp with time zone)
     LANGUAGE sql STABLE
     AS $$
     WITH RECURSIVE walk AS (
-        (SELECT d.host, d.due_at FROM rvq.due_deliveries AS d WHERE d.lease_token IS NULL ORDER BY d.host, d.due_at LIMIT 1)
+        (SELECT d.host, d.due_at FROM rvq.due_deliveries AS d WHERE d.lease_token IS NULL
+          ORDER BY d.host, d.due_at LIMIT 1)
         UNION ALL
         SELECT n.host, n.due_at FROM walk AS w CROSS JOIN LATERAL (
             SELECT d.host, d.due_at FROM rvq.due_deliveries AS d WHERE d.lease_token IS NULL AND d.host > w.host
@@ -965,7 +1083,7 @@ CREATE FUNCTION rvq.list_due_hosts() RETURNS TABLE(host text, oldest_due_at time
     SELECT w.host, w.due_at FROM walk AS w
 $$;
 
-COMMENT ON FUNCTION rvq.list_due_hosts() IS 'Hosts with deliveries nobody is sending, and when the oldest of each is due.';
+COMMENT ON FUNCTION rvq.list_due_hosts() IS 'Return the hosts with deliveries that nobody is sending, and when the oldest of each is due.';
 
 CREATE FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit integer) RETURNS TABLE(xid xid8, id bigint, body text)
     LANGUAGE plpgsql
@@ -977,7 +1095,8 @@ BEGIN
         (SELECT x.xid
            FROM pg_snapshot_xip(pg_current_snapshot()) AS x(xid)
            JOIN pg_stat_activity AS a ON a.backend_xid = x.xid::xid AND a.datname = current_database()
-           JOIN pg_locks AS l ON l.pid = a.pid AND l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2
+           JOIN pg_locks AS l
+             ON l.pid = a.pid AND l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2
           ORDER BY x.xid LIMIT 1),
         pg_snapshot_xmax(pg_current_snapshot()));
     RETURN QUERY
@@ -986,7 +1105,7 @@ BEGIN
          ORDER BY e.xid, e.id LIMIT p_limit;
 END $$;
 
-COMMENT ON FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit integer) IS 'Events after a place in the feed, in its order.';
+COMMENT ON FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit integer) IS 'Return the events after a place in the feed, in its order.';
 
 CREATE FUNCTION rvq.list_expired_partitions(p_days integer) RETURNS TABLE(parent text, day integer)
     LANGUAGE sql
@@ -997,7 +1116,7 @@ CREATE FUNCTION rvq.list_expired_partitions(p_days integer) RETURNS TABLE(parent
      ORDER BY p.day, p.parent <> 'tasks', p.parent
 $$;
 
-COMMENT ON FUNCTION rvq.list_expired_partitions(p_days integer) IS 'The next partition to drop of each day that ended more than p_days ago, oldest first.';
+COMMENT ON FUNCTION rvq.list_expired_partitions(p_days integer) IS 'Return the next partition to drop of each day that ended more than p_days ago, oldest first.';
 
 CREATE FUNCTION rvq.list_partitions() RETURNS TABLE(parent text, day integer)
     LANGUAGE sql STABLE
@@ -1007,7 +1126,7 @@ CREATE FUNCTION rvq.list_partitions() RETURNS TABLE(parent text, day integer)
      WHERE k.relnamespace = 'rvq'::regnamespace AND k.relkind = 'p' AND c.relname ~ ('^' || k.relname || '_[0-9]+$')
 $_$;
 
-COMMENT ON FUNCTION rvq.list_partitions() IS 'The partitions that rvq.create_partitions made and that are still there.';
+COMMENT ON FUNCTION rvq.list_partitions() IS 'Return the partitions that rvq.create_partitions made and that are still there.';
 
 CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit integer, p_after bigint) RETURNS TABLE(id bigint, status text, attempt integer, max_attempts integer, payload text, result text, error text, queued_at timestamp with time zone, finished_at timestamp with time zone, worker_id text)
     LANGUAGE sql STABLE
@@ -1017,12 +1136,14 @@ CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit inte
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
     AS $$
-    SELECT s.id, v.status, coalesce(o.attempt, l.attempt)::integer, coalesce(o.max_attempts, s.max_attempts)::integer, s.payload,
+    SELECT s.id, v.status, coalesce(o.attempt, l.attempt)::integer,
+           coalesce(o.max_attempts, s.max_attempts)::integer, s.payload,
            CASE WHEN o.id IS NULL THEN l.result END, l.error, s.queued_at,
            CASE WHEN o.id IS NULL THEN l.ended_at END, coalesce(o.worker_id, l.worker_id)
       FROM rvq.sub_tasks AS s
       LEFT JOIN rvq.open_sub_tasks AS o ON o.id = s.id
-      LEFT JOIN LATERAL (SELECT * FROM rvq.outcomes AS c WHERE c.id = s.id AND (o.id IS NOT NULL OR c.status <> 'retrying')
+      LEFT JOIN LATERAL (SELECT * FROM rvq.outcomes AS c
+                          WHERE c.id = s.id AND (o.id IS NOT NULL OR c.status <> 'retrying')
                           ORDER BY c.attempt DESC, c.ended_at DESC, c.status = 'retrying' LIMIT 1) AS l ON true
       CROSS JOIN LATERAL (SELECT CASE WHEN o.id IS NOT NULL THEN o.status::text ELSE l.status::text END AS status) AS v
      WHERE s.id > greatest(p_after, p_task_id) AND s.id <= p_task_id | 16383 AND p_task_id & 16383 = 0
@@ -1030,7 +1151,7 @@ CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit inte
      ORDER BY s.id LIMIT p_limit
 $$;
 
-COMMENT ON FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit integer, p_after bigint) IS 'Sub_tasks of a task with an id over p_after, in order, of one status or of any.';
+COMMENT ON FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit integer, p_after bigint) IS 'Return sub_tasks of a task with an id over p_after, in order, of one status or of any.';
 
 CREATE FUNCTION rvq.list_tasks(p_status text, p_limit integer, p_before bigint) RETURNS SETOF rvq.task_view
     LANGUAGE plpgsql STABLE
@@ -1042,15 +1163,18 @@ CREATE FUNCTION rvq.list_tasks(p_status text, p_limit integer, p_before bigint) 
     SET jit TO 'off'
     AS $_$
 DECLARE
-    v_tried bigint[];
+    v_attempted bigint[];
 BEGIN
     IF p_status IS NULL THEN
-        RETURN QUERY SELECT v.* FROM (SELECT t AS task FROM rvq.tasks AS t WHERE t.id < p_before ORDER BY t.id DESC LIMIT p_limit) AS l
+        RETURN QUERY SELECT v.* FROM (SELECT t AS task FROM rvq.tasks AS t WHERE t.id < p_before
+                                       ORDER BY t.id DESC LIMIT p_limit) AS l
                        CROSS JOIN LATERAL rvq.view_task(l.task) AS v ORDER BY v.id DESC;
     ELSIF p_status IN ('queued', 'running') THEN
-        v_tried := ARRAY(SELECT t.id FROM rvq.tried_tasks() AS t(id));
+        v_attempted := ARRAY(SELECT t.id FROM rvq.list_attempted_tasks() AS t(id));
         RETURN QUERY SELECT v.* FROM (SELECT o.id FROM rvq.open_tasks AS o
-                                       WHERE o.id < p_before AND (o.unfinished < o.total OR o.id = ANY (v_tried)) = (p_status = 'running')
+                                       WHERE o.id < p_before
+                                         AND (o.unfinished < o.total OR o.id = ANY (v_attempted))
+                                             = (p_status = 'running')
                                        ORDER BY o.id DESC LIMIT p_limit) AS l
                        JOIN rvq.tasks AS t ON t.id = l.id CROSS JOIN LATERAL rvq.view_task(t) AS v ORDER BY v.id DESC;
     ELSE
@@ -1058,13 +1182,14 @@ BEGIN
             'SELECT v.* FROM rvq.events AS e JOIN rvq.tasks AS t ON t.id = rvq.task_of(e.id)
                CROSS JOIN LATERAL rvq.view_task(t) AS v
               WHERE e.id < $1 AND e.status = %L AND v.status = %L
-                AND NOT EXISTS (SELECT FROM rvq.events AS later WHERE later.id > e.id AND later.id < rvq.task_of(e.id) + 16384)
+                AND NOT EXISTS (SELECT FROM rvq.events AS later
+                                 WHERE later.id > e.id AND later.id < rvq.task_of(e.id) + 16384)
               ORDER BY e.id DESC LIMIT $2', p_status, p_status)
         USING p_before, p_limit;
     END IF;
 END $_$;
 
-COMMENT ON FUNCTION rvq.list_tasks(p_status text, p_limit integer, p_before bigint) IS 'Tasks with an id under p_before, newest first, of one status or of any.';
+COMMENT ON FUNCTION rvq.list_tasks(p_status text, p_limit integer, p_before bigint) IS 'Return tasks with an id under p_before, newest first, of one status or of any.';
 
 CREATE FUNCTION rvq.lock_sub_tasks(p_ids bigint[]) RETURNS void
     LANGUAGE plpgsql
@@ -1079,9 +1204,161 @@ CREATE FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean
     LANGUAGE sql
     AS $$ SELECT (rvq.day_at(p_time)::bigint << 48) | (nextval('rvq.task_sequence') << 15) | (p_gated::integer << 14) $$;
 
-COMMENT ON FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean) IS 'A new task id, made of the day, a sequence and whether the task has a gate.';
+COMMENT ON FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean) IS 'Return a new task id, made of the day, a sequence number and whether the task has a gate.';
 
-CREATE FUNCTION rvq.note_host_health(p_hosts text[], p_healthy boolean[], p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION rvq.oldest_queued_at(p_queue text) RETURNS timestamp with time zone
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_floor timestamptz := (SELECT q.claim_floor FROM rvq.queues AS q WHERE q.queue = p_queue);
+BEGIN
+    RETURN least(
+        (SELECT s.queued_at FROM rvq.open_sub_tasks AS s WHERE s.status = 'queued' AND s.requeued AND s.queue = p_queue
+          ORDER BY s.queued_at LIMIT 1),
+        (SELECT s.queued_at FROM rvq.open_sub_tasks AS s
+          WHERE s.status = 'queued' AND NOT s.requeued AND s.queue = p_queue
+            AND s.queued_at >= coalesce(v_floor, '-infinity') ORDER BY s.queued_at LIMIT 1));
+END $$;
+
+COMMENT ON FUNCTION rvq.oldest_queued_at(p_queue text) IS 'Return since when the oldest queued sub_task of a queue is queued.';
+
+CREATE FUNCTION rvq.payloads_within(p_ids bigint[], p_bytes integer) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    v_payloads text[] := '{}';
+BEGIN
+    FOR v_first IN 1 .. cardinality(p_ids) BY 128 LOOP
+        v_payloads := v_payloads || rvq.payloads_of(p_ids[v_first:v_first + 127]);
+        EXIT WHEN pg_column_size(v_payloads) >= p_bytes;
+    END LOOP;
+    RETURN v_payloads;
+END $$;
+
+COMMENT ON FUNCTION rvq.payloads_within(p_ids bigint[], p_bytes integer) IS 'Return payloads by id, in the order of the ids, and no more once there are this many bytes.';
+
+CREATE FUNCTION rvq.promote_due(p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_due bigint[];
+    v_promoted integer;
+BEGIN
+    PERFORM rvq.hold_door();
+    IF NOT EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'scheduled' AND s.due_at <= rvq.clock()) THEN
+        RETURN 0;
+    END IF;
+    v_due := rvq.take_without_waiting('due', NULL, p_limit);
+    WITH promoted AS (
+        UPDATE rvq.open_sub_tasks AS s SET status = 'queued', requeued = true, due_at = NULL
+         WHERE s.id = ANY (v_due) RETURNING s.queue),
+    counted AS (
+        INSERT INTO rvq.counter_deltas (queue, scheduled, queued)
+        SELECT p.queue, -count(*), count(*) FROM promoted AS p GROUP BY p.queue)
+    SELECT count(*) INTO v_promoted FROM promoted;
+    RETURN v_promoted;
+END $$;
+
+COMMENT ON FUNCTION rvq.promote_due(p_limit integer) IS 'Queue the scheduled sub_tasks whose time has come, a batch at a time; return how many.';
+
+CREATE FUNCTION rvq.raise_claim_floors() RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_now timestamptz := rvq.clock();
+    v_writers text[];
+    v_raised integer;
+BEGIN
+    v_writers := ARRAY(SELECT l.virtualtransaction FROM pg_locks AS l
+                        WHERE l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2 AND l.granted
+                          AND l.pid <> pg_backend_pid()
+                          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()));
+    FOR i IN 1 .. 100 LOOP
+        EXIT WHEN NOT EXISTS (SELECT FROM pg_locks AS l
+                               WHERE l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2
+                                 AND l.virtualtransaction = ANY (v_writers));
+        IF i = 100 THEN
+            RETURN 0;
+        END IF;
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+    INSERT INTO rvq.queues AS q (queue, claim_floor)
+    SELECT c.queue, f.floor
+      FROM rvq.counters AS c
+      LEFT JOIN rvq.queues AS k ON k.queue = c.queue
+      CROSS JOIN LATERAL (
+          SELECT least(v_now, (SELECT s.queued_at FROM rvq.open_sub_tasks AS s
+                                WHERE s.status = 'queued' AND NOT s.requeued AND s.queue = c.queue
+                                  AND s.queued_at >= coalesce(k.claim_floor, '-infinity')
+                                ORDER BY s.queued_at, s.id LIMIT 1)) AS floor) AS f
+     WHERE f.floor > coalesce(k.claim_floor, '-infinity')
+     ORDER BY c.queue
+    ON CONFLICT (queue) DO UPDATE SET claim_floor = greatest(q.claim_floor, excluded.claim_floor);
+    GET DIAGNOSTICS v_raised = ROW_COUNT;
+    RETURN v_raised;
+END $$;
+
+COMMENT ON FUNCTION rvq.raise_claim_floors() IS 'Let claim start at the oldest queued sub_task of each queue; return how many floors rose.';
+
+CREATE FUNCTION rvq.random_hex() RETURNS text
+    LANGUAGE sql
+    AS $$ SELECT right(replace(gen_random_uuid()::text, '-', ''), 16) $$;
+
+COMMENT ON FUNCTION rvq.random_hex() IS 'Return 16 hex digits, 62 bits of them from the server''s strong random source.';
+
+CREATE FUNCTION rvq.read_admission() RETURNS TABLE(refusal text, backlog bigint, transaction_age interval, dead_tuples bigint)
+    LANGUAGE sql STABLE
+    AS $$ SELECT a.refusal, a.backlog, a.transaction_age, a.dead_tuples FROM rvq.admission AS a $$;
+
+COMMENT ON FUNCTION rvq.read_admission() IS 'Return why create refuses, or NULL, and what was measured last.';
+
+CREATE FUNCTION rvq.read_event(p_event_id bigint) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$ SELECT e.body FROM rvq.events AS e WHERE e.id = p_event_id $$;
+
+COMMENT ON FUNCTION rvq.read_event(p_event_id bigint) IS 'Return the body of an event, as it is signed and sent; NULL when it is unknown.';
+
+CREATE FUNCTION rvq.read_queue(p_queue text) RETURNS TABLE(paused boolean, scheduled bigint, queued bigint, claimed bigint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = p_queue), false),
+           coalesce(sum(c.scheduled), 0)::bigint, coalesce(sum(c.queued), 0)::bigint,
+           coalesce(sum(c.claimed), 0)::bigint
+      FROM rvq.current_counters AS c WHERE c.queue = p_queue
+$$;
+
+COMMENT ON FUNCTION rvq.read_queue(p_queue text) IS 'Return whether a queue is paused and what waits in it. A queue nobody used yet is empty and not paused.';
+
+CREATE FUNCTION rvq.read_task(p_task_id bigint) RETURNS SETOF rvq.task_view
+    LANGUAGE sql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$ SELECT v.* FROM rvq.tasks AS t CROSS JOIN LATERAL rvq.view_task(t) AS v WHERE t.id = p_task_id $$;
+
+COMMENT ON FUNCTION rvq.read_task(p_task_id bigint) IS 'Return a task and where it stands; no row when it is unknown.';
+
+CREATE FUNCTION rvq.record_host_health(p_hosts text[], p_healthy boolean[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -1103,152 +1380,9 @@ BEGIN
     END LOOP;
 END $$;
 
-COMMENT ON FUNCTION rvq.note_host_health(p_hosts text[], p_healthy boolean[], p_now timestamp with time zone) IS 'Open, keep or close the breakers of these hosts.';
+COMMENT ON FUNCTION rvq.record_host_health(p_hosts text[], p_healthy boolean[], p_now timestamp with time zone) IS 'Open, keep or close the breakers of these hosts.';
 
-CREATE FUNCTION rvq.oldest_queued_at(p_queue text) RETURNS timestamp with time zone
-    LANGUAGE plpgsql STABLE
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET jit TO 'off'
-    AS $$
-DECLARE
-    v_floor timestamptz := (SELECT q.claim_floor FROM rvq.queues AS q WHERE q.queue = p_queue);
-BEGIN
-    RETURN least(
-        (SELECT s.queued_at FROM rvq.open_sub_tasks AS s WHERE s.status = 'queued' AND s.again AND s.queue = p_queue
-          ORDER BY s.queued_at LIMIT 1),
-        (SELECT s.queued_at FROM rvq.open_sub_tasks AS s WHERE s.status = 'queued' AND NOT s.again AND s.queue = p_queue
-            AND s.queued_at >= coalesce(v_floor, '-infinity') ORDER BY s.queued_at LIMIT 1));
-END $$;
-
-COMMENT ON FUNCTION rvq.oldest_queued_at(p_queue text) IS 'Since when the oldest queued sub_task of a queue is queued.';
-
-CREATE FUNCTION rvq.payloads_within(p_ids bigint[], p_bytes integer) RETURNS text[]
-    LANGUAGE plpgsql STABLE
-    AS $$
-DECLARE
-    v_payloads text[] := '{}';
-BEGIN
-    FOR v_first IN 1 .. cardinality(p_ids) BY 128 LOOP
-        v_payloads := v_payloads || rvq.payloads_of(p_ids[v_first:v_first + 127]);
-        EXIT WHEN pg_column_size(v_payloads) >= p_bytes;
-    END LOOP;
-    RETURN v_payloads;
-END $$;
-
-COMMENT ON FUNCTION rvq.payloads_within(p_ids bigint[], p_bytes integer) IS 'By id, in their order, and no more once there are so many bytes.';
-
-CREATE FUNCTION rvq.promote_due(p_limit integer) RETURNS integer
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET jit TO 'off'
-    AS $$
-DECLARE
-    v_due bigint[];
-    v_promoted integer;
-BEGIN
-    PERFORM rvq.enter();
-    IF NOT EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'scheduled' AND s.due_at <= rvq.clock()) THEN
-        RETURN 0;
-    END IF;
-    v_due := rvq.take_due(p_limit);
-    WITH promoted AS (
-        UPDATE rvq.open_sub_tasks AS s SET status = 'queued', again = true, due_at = NULL
-         WHERE s.id = ANY (v_due) RETURNING s.queue),
-    counted AS (
-        INSERT INTO rvq.counter_deltas (queue, scheduled, queued)
-        SELECT p.queue, -count(*), count(*) FROM promoted AS p GROUP BY p.queue)
-    SELECT count(*) INTO v_promoted FROM promoted;
-    RETURN v_promoted;
-END $$;
-
-COMMENT ON FUNCTION rvq.promote_due(p_limit integer) IS 'Queue the scheduled sub_tasks whose time has come, a batch at a time; returns how many.';
-
-CREATE FUNCTION rvq.raise_claim_floors() RETURNS integer
-    LANGUAGE plpgsql
-    SET plan_cache_mode TO 'force_generic_plan'
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET jit TO 'off'
-    AS $$
-DECLARE
-    v_now timestamptz := rvq.clock();
-    v_inside text[];
-    v_raised integer;
-BEGIN
-    v_inside := ARRAY(SELECT l.virtualtransaction FROM pg_locks AS l
-                       WHERE l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2 AND l.granted AND l.pid <> pg_backend_pid()
-                         AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()));
-    FOR i IN 1 .. 100 LOOP
-        EXIT WHEN NOT EXISTS (SELECT FROM pg_locks AS l
-                               WHERE l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2
-                                 AND l.virtualtransaction = ANY (v_inside));
-        IF i = 100 THEN
-            RETURN 0;
-        END IF;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-    INSERT INTO rvq.queues AS q (queue, claim_floor)
-    SELECT c.queue, f.floor
-      FROM rvq.counters AS c
-      LEFT JOIN rvq.queues AS k ON k.queue = c.queue
-      CROSS JOIN LATERAL (
-          SELECT least(v_now, (SELECT s.queued_at FROM rvq.open_sub_tasks AS s
-                                WHERE s.status = 'queued' AND NOT s.again AND s.queue = c.queue
-                                  AND s.queued_at >= coalesce(k.claim_floor, '-infinity')
-                                ORDER BY s.queued_at, s.id LIMIT 1)) AS floor) AS f
-     WHERE f.floor > coalesce(k.claim_floor, '-infinity')
-     ORDER BY c.queue
-    ON CONFLICT (queue) DO UPDATE SET claim_floor = greatest(q.claim_floor, excluded.claim_floor);
-    GET DIAGNOSTICS v_raised = ROW_COUNT;
-    RETURN v_raised;
-END $$;
-
-COMMENT ON FUNCTION rvq.raise_claim_floors() IS 'Let claim start at the oldest queued sub_task of each queue; returns how many floors rose.';
-
-CREATE FUNCTION rvq.read_admission() RETURNS TABLE(refusal text, backlog bigint, transaction_age interval, dead_tuples bigint)
-    LANGUAGE sql STABLE
-    AS $$ SELECT a.refusal, a.backlog, a.transaction_age, a.dead_tuples FROM rvq.admission AS a $$;
-
-COMMENT ON FUNCTION rvq.read_admission() IS 'Why create refuses, or NULL, and what was measured last.';
-
-CREATE FUNCTION rvq.read_event(p_event_id bigint) RETURNS text
-    LANGUAGE sql STABLE
-    AS $$ SELECT e.body FROM rvq.events AS e WHERE e.id = p_event_id $$;
-
-COMMENT ON FUNCTION rvq.read_event(p_event_id bigint) IS 'The body of an event, as it is signed and sent; NULL when unknown.';
-
-CREATE FUNCTION rvq.read_queue(p_queue text) RETURNS TABLE(paused boolean, scheduled bigint, queued bigint, claimed bigint)
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = p_queue), false),
-           coalesce(sum(c.scheduled), 0)::bigint, coalesce(sum(c.queued), 0)::bigint, coalesce(sum(c.claimed), 0)::bigint
-      FROM rvq.current_counters AS c WHERE c.queue = p_queue
-$$;
-
-COMMENT ON FUNCTION rvq.read_queue(p_queue text) IS 'Whether a queue is paused and what waits in it. A queue nobody used yet is empty and not paused.';
-
-CREATE FUNCTION rvq.read_task(p_task_id bigint) RETURNS SETOF rvq.task_view
-    LANGUAGE sql STABLE
-    SET enable_seqscan TO 'off'
-    SET enable_bitmapscan TO 'off'
-    SET enable_hashjoin TO 'off'
-    SET enable_mergejoin TO 'off'
-    SET jit TO 'off'
-    AS $$ SELECT v.* FROM rvq.tasks AS t CROSS JOIN LATERAL rvq.view_task(t) AS v WHERE t.id = p_task_id $$;
-
-COMMENT ON FUNCTION rvq.read_task(p_task_id bigint) IS 'A task and where it stands; no row when unknown.';
-
-CREATE FUNCTION rvq.redeliver(p_ids bigint[]) RETURNS integer
+CREATE FUNCTION rvq.redeliver(p_ids bigint[]) RETURNS text[]
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -1260,50 +1394,54 @@ CREATE FUNCTION rvq.redeliver(p_ids bigint[]) RETURNS integer
 DECLARE
     v_id bigint;
     v_last rvq.delivery_attempts;
-    v_made integer := 0;
     v_task rvq.tasks;
+    v_redelivered bigint[] := '{}';
 BEGIN
-    PERFORM rvq.enter();
+    PERFORM rvq.hold_door();
     FOR v_id IN SELECT DISTINCT i FROM unnest(p_ids) AS i ORDER BY 1 LOOP
         SELECT * INTO v_task FROM rvq.tasks AS t WHERE t.id = rvq.task_of(v_id);
         CONTINUE WHEN v_task.webhook_url IS NULL OR NOT EXISTS (SELECT FROM rvq.events AS e WHERE e.id = v_id);
+        v_redelivered := v_redelivered || v_id;
         LOOP
             INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
             VALUES (v_id, rvq.clock(), v_task.queue, v_task.webhook_host, v_task.webhook_url) ON CONFLICT DO NOTHING;
             IF FOUND THEN
-                -- Read only now: the insert waited for whoever was settling it, and nobody can settle it before we are done.
+                -- It is read only now: the insert waited for whoever was settling it, and nobody can settle it before
+                -- we are done.
                 SELECT * INTO v_last FROM rvq.delivery_attempts AS a WHERE a.id = v_id ORDER BY a.attempt DESC LIMIT 1;
                 UPDATE rvq.due_deliveries AS d SET attempt = coalesce(v_last.attempt, 0) WHERE d.id = v_id;
                 INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)
                 VALUES (v_task.queue, 1, -(v_last.status = 'delivered')::integer, -(v_last.status = 'dead')::integer);
                 EXIT;
             END IF;
-            UPDATE rvq.due_deliveries AS d SET due_at = rvq.clock(), tries = 0 WHERE d.id = v_id AND d.lease_token IS NULL;
+            UPDATE rvq.due_deliveries AS d SET due_at = rvq.clock(), tries = 0
+             WHERE d.id = v_id AND d.lease_token IS NULL;
             -- Neither: it was settled after the insert had met it, and is not pending any more.
             EXIT WHEN FOUND OR EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = v_id);
         END LOOP;
-        v_made := v_made + 1;
     END LOOP;
-    RETURN v_made;
+    RETURN ARRAY(SELECT CASE WHEN i.id = ANY (v_redelivered) THEN 'redelivered' ELSE 'unknown' END
+                   FROM unnest(p_ids) WITH ORDINALITY AS i(id, position) ORDER BY i.position);
 END $$;
 
-COMMENT ON FUNCTION rvq.redeliver(p_ids bigint[]) IS 'Send these deliveries again; returns how many there are.';
+COMMENT ON FUNCTION rvq.redeliver(p_ids bigint[]) IS 'Send these deliveries once more; return one outcome each, in order: redelivered, unknown.';
 
-CREATE FUNCTION rvq.redeliver_task(p_task_id bigint) RETURNS integer
+CREATE FUNCTION rvq.redeliver_task(p_task_id bigint) RETURNS text
     LANGUAGE plpgsql
     AS $$
 DECLARE
     v_id bigint;
 BEGIN
-    PERFORM rvq.enter();
+    PERFORM rvq.hold_door();
     IF NOT EXISTS (SELECT FROM rvq.tasks AS t WHERE t.id = p_task_id) THEN
-        RETURN -1;
+        RETURN 'unknown';
     END IF;
-    SELECT e.id INTO v_id FROM rvq.events AS e WHERE e.id >= p_task_id AND e.id < p_task_id + 16384 ORDER BY e.id DESC LIMIT 1;
-    RETURN CASE WHEN v_id IS NULL THEN 0 ELSE rvq.redeliver(ARRAY[v_id]) END;
+    SELECT e.id INTO v_id FROM rvq.events AS e WHERE e.id >= p_task_id AND e.id < p_task_id + 16384
+     ORDER BY e.id DESC LIMIT 1;
+    RETURN CASE WHEN rvq.redeliver(ARRAY[v_id]) = '{redelivered}' THEN 'redelivered' ELSE 'nothing_to_send' END;
 END $$;
 
-COMMENT ON FUNCTION rvq.redeliver_task(p_task_id bigint) IS 'Send the last event of a task again: 1, 0 (it has nothing to send) or -1 (unknown).';
+COMMENT ON FUNCTION rvq.redeliver_task(p_task_id bigint) IS 'Send the last event of a task once more; return redelivered, nothing_to_send or unknown.';
 
 CREATE FUNCTION rvq.release_deliveries(p_ids bigint[], p_lease_tokens uuid[]) RETURNS integer
     LANGUAGE plpgsql
@@ -1317,7 +1455,7 @@ CREATE FUNCTION rvq.release_deliveries(p_ids bigint[], p_lease_tokens uuid[]) RE
 DECLARE
     v_released integer;
 BEGIN
-    PERFORM rvq.enter();
+    PERFORM rvq.hold_door();
     PERFORM 1 FROM rvq.due_deliveries AS d WHERE d.id = ANY (p_ids) ORDER BY d.id FOR UPDATE;
     UPDATE rvq.due_deliveries AS d
        SET attempt = d.attempt - 1, tries = d.tries - 1, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
@@ -1326,7 +1464,7 @@ BEGIN
     RETURN v_released;
 END $$;
 
-COMMENT ON FUNCTION rvq.release_deliveries(p_ids bigint[], p_lease_tokens uuid[]) IS 'Give leased deliveries back as if never claimed; returns how many.';
+COMMENT ON FUNCTION rvq.release_deliveries(p_ids bigint[], p_lease_tokens uuid[]) IS 'Give leased deliveries back as if they had never been claimed; return how many.';
 
 CREATE FUNCTION rvq.release_sub_tasks(p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
     LANGUAGE plpgsql
@@ -1340,18 +1478,20 @@ CREATE FUNCTION rvq.release_sub_tasks(p_ids bigint[], p_lease_tokens uuid[]) RET
 DECLARE
     v_outcomes text[];
 BEGIN
-    PERFORM rvq.enter();
+    PERFORM rvq.hold_door();
     PERFORM rvq.lock_sub_tasks(p_ids);
     v_outcomes := ARRAY(
         SELECT coalesce(
-                   (SELECT CASE WHEN s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL THEN 'released' ELSE 'stale' END
+                   (SELECT CASE WHEN s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL
+                                THEN 'released' ELSE 'stale' END
                       FROM rvq.open_sub_tasks AS s WHERE s.id = l.id),
                    (SELECT 'stale' FROM rvq.sub_tasks AS s WHERE s.id = l.id),
                    'unknown')
           FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
     WITH released AS (
         UPDATE rvq.open_sub_tasks AS s
-           SET status = 'queued', attempt = s.attempt - 1, again = true, lease_token = NULL, lease_expires_at = NULL, worker_id = NULL
+           SET status = 'queued', attempt = s.attempt - 1, requeued = true, lease_token = NULL, lease_expires_at = NULL,
+               worker_id = NULL
           FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
          WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL
         RETURNING s.queue)
@@ -1360,7 +1500,7 @@ BEGIN
     RETURN v_outcomes;
 END $$;
 
-COMMENT ON FUNCTION rvq.release_sub_tasks(p_ids bigint[], p_lease_tokens uuid[]) IS 'Give leases back without charging the attempt; one outcome each, in order: released, stale, unknown.';
+COMMENT ON FUNCTION rvq.release_sub_tasks(p_ids bigint[], p_lease_tokens uuid[]) IS 'Give leases back without charging the attempt; return one outcome each, in order: released, stale, unknown.';
 
 CREATE FUNCTION rvq.repair_counters() RETURNS integer
     LANGUAGE plpgsql
@@ -1369,9 +1509,11 @@ DECLARE
     v_drift record;
     v_repaired integer := 0;
 BEGIN
-    PERFORM rvq.enter();
+    PERFORM rvq.hold_door();
     PERFORM pg_advisory_xact_lock(1, 4);
-    FOR v_drift IN SELECT a.queue, a.counter, a.truth - a.counted AS missing FROM rvq.audit() AS a WHERE a.truth <> a.counted LOOP
+    FOR v_drift IN
+        SELECT a.queue, a.counter, a.truth - a.counted AS missing FROM rvq.audit() AS a WHERE a.truth <> a.counted
+    LOOP
         EXECUTE format('INSERT INTO rvq.counter_deltas (queue, %I) VALUES ($1, $2)', v_drift.counter)
         USING v_drift.queue, v_drift.missing;
         v_repaired := v_repaired + 1;
@@ -1379,7 +1521,7 @@ BEGIN
     RETURN v_repaired;
 END $_$;
 
-COMMENT ON FUNCTION rvq.repair_counters() IS 'Set counters that drifted to the truth; returns how many.';
+COMMENT ON FUNCTION rvq.repair_counters() IS 'Set the counters that drifted to the truth; return how many.';
 
 CREATE FUNCTION rvq.rescue_below_floors() RETURNS integer
     LANGUAGE plpgsql
@@ -1393,18 +1535,19 @@ CREATE FUNCTION rvq.rescue_below_floors() RETURNS integer
 DECLARE
     v_rescued integer;
 BEGIN
-    PERFORM rvq.enter();
+    PERFORM rvq.hold_door();
     WITH below AS MATERIALIZED (
         SELECT s.id
           FROM rvq.queues AS q
-          JOIN rvq.open_sub_tasks AS s ON s.status = 'queued' AND NOT s.again AND s.queue = q.queue AND s.queued_at < q.claim_floor
+          JOIN rvq.open_sub_tasks AS s
+            ON s.status = 'queued' AND NOT s.requeued AND s.queue = q.queue AND s.queued_at < q.claim_floor
          ORDER BY s.queued_at, s.id FOR UPDATE OF s SKIP LOCKED)
-    UPDATE rvq.open_sub_tasks AS s SET again = true FROM below AS b WHERE s.id = b.id;
+    UPDATE rvq.open_sub_tasks AS s SET requeued = true FROM below AS b WHERE s.id = b.id;
     GET DIAGNOSTICS v_rescued = ROW_COUNT;
     RETURN v_rescued;
 END $$;
 
-COMMENT ON FUNCTION rvq.rescue_below_floors() IS 'Queue again what is queued below its queue''s floor; returns how many.';
+COMMENT ON FUNCTION rvq.rescue_below_floors() IS 'Requeue the sub_tasks that are queued below their queue''s floor; return how many.';
 
 CREATE FUNCTION rvq.reset() RETURNS void
     LANGUAGE plpgsql
@@ -1440,7 +1583,7 @@ CREATE FUNCTION rvq.retry_delay(p_attempt integer) RETURNS interval
     LANGUAGE sql
     AS $$ SELECT make_interval(secs => least(p_attempt::float8 ^ 4, 3600) * (0.9 + 0.2 * random())) $$;
 
-COMMENT ON FUNCTION rvq.retry_delay(p_attempt integer) IS 'How long a sub_task waits after its nth attempt failed, with jitter.';
+COMMENT ON FUNCTION rvq.retry_delay(p_attempt integer) IS 'Return how long a sub_task waits after its nth attempt failed, with jitter.';
 
 CREATE FUNCTION rvq.retry_reported(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_errors text[], p_retry_after double precision[], p_now timestamp with time zone) RETURNS text[]
     LANGUAGE plpgsql
@@ -1454,15 +1597,15 @@ BEGIN
         SELECT * FROM unnest(p_worker_ids, p_ids, p_lease_tokens, p_errors, p_retry_after) WITH ORDINALITY
             AS r(worker_id, id, lease_token, error, retry_after, position)),
     held AS MATERIALIZED (
-        SELECT DISTINCT ON (s.id) s.id, s.lease_token, s.queue, s.attempt, s.status AS was, r.position, r.worker_id, r.error,
-               coalesce(make_interval(secs => r.retry_after), rvq.retry_delay(s.attempt)) AS delay
+        SELECT DISTINCT ON (s.id) s.id, s.lease_token, s.queue, s.attempt, s.status AS previous, r.position,
+               r.worker_id, r.error, coalesce(make_interval(secs => r.retry_after), rvq.retry_delay(s.attempt)) AS delay
           FROM report AS r JOIN rvq.open_sub_tasks AS s ON s.id = r.id AND s.lease_token = r.lease_token
          ORDER BY s.id, r.position),
     retried AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = CASE WHEN h.delay > '0' THEN 'scheduled' ELSE 'queued' END::rvq.sub_task_status,
                due_at = CASE WHEN h.delay > '0' THEN p_now + h.delay END,
-               again = true, lease_token = NULL, lease_expires_at = NULL
+               requeued = true, lease_token = NULL, lease_expires_at = NULL
           FROM held AS h WHERE s.id = h.id
         RETURNING h.*, s.status),
     fact AS (
@@ -1470,9 +1613,10 @@ BEGIN
         SELECT r.id, r.lease_token, p_now, r.attempt, 'retrying', r.worker_id, r.error FROM retried AS r),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, scheduled, queued, claimed)
-        SELECT r.queue, count(*) FILTER (WHERE r.status = 'scheduled') - count(*) FILTER (WHERE r.was = 'scheduled'),
-               count(*) FILTER (WHERE r.status = 'queued') - count(*) FILTER (WHERE r.was = 'queued'),
-               -count(*) FILTER (WHERE r.was = 'claimed')
+        SELECT r.queue,
+               count(*) FILTER (WHERE r.status = 'scheduled') - count(*) FILTER (WHERE r.previous = 'scheduled'),
+               count(*) FILTER (WHERE r.status = 'queued') - count(*) FILTER (WHERE r.previous = 'queued'),
+               -count(*) FILTER (WHERE r.previous = 'claimed')
           FROM retried AS r GROUP BY r.queue)
     SELECT array_agg(r.position) INTO v_positions FROM retried AS r;
     FOREACH v_position IN ARRAY coalesce(v_positions, '{}') LOOP
@@ -1481,7 +1625,7 @@ BEGIN
     RETURN v_outcomes;
 END $$;
 
-COMMENT ON FUNCTION rvq.retry_reported(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_errors text[], p_retry_after double precision[], p_now timestamp with time zone) IS 'Put sub_tasks whose attempt failed, with attempts left, back to wait for the next one.';
+COMMENT ON FUNCTION rvq.retry_reported(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_errors text[], p_retry_after double precision[], p_now timestamp with time zone) IS 'Put sub_tasks whose attempt failed back to wait for the next one; return retrying for each such report.';
 
 CREATE FUNCTION rvq.retry_task(p_task_id bigint) RETURNS text
     LANGUAGE plpgsql
@@ -1496,7 +1640,7 @@ DECLARE
     v_task rvq.tasks;
     v_event rvq.events;
 BEGIN
-    PERFORM rvq.enter();
+    PERFORM rvq.hold_door();
     SELECT * INTO v_task FROM rvq.tasks AS t WHERE t.id = p_task_id;
     IF v_task.id IS NULL THEN
         RETURN 'unknown';
@@ -1505,7 +1649,8 @@ BEGIN
     IF EXISTS (SELECT FROM rvq.open_tasks AS t WHERE t.id = p_task_id) THEN
         RETURN 'unfinished';
     END IF;
-    SELECT * INTO v_event FROM rvq.events AS e WHERE e.id >= p_task_id AND e.id < p_task_id + 16384 ORDER BY e.id DESC LIMIT 1;
+    SELECT * INTO v_event FROM rvq.events AS e WHERE e.id >= p_task_id AND e.id < p_task_id + 16384
+     ORDER BY e.id DESC LIMIT 1;
     IF v_event.status <> 'failed' THEN
         RETURN 'nothing_failed';
     END IF;
@@ -1514,7 +1659,7 @@ BEGIN
     VALUES (v_task.id, v_task.created_at, rvq.clock() + make_interval(secs => v_task.deadline_seconds), v_task.total,
            v_task.total - v_event.succeeded, v_event.succeeded, v_task.required, v_task.policy,
            v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata);
-    INSERT INTO rvq.open_sub_tasks (id, queued_at, status, attempt, max_attempts, again, queue)
+    INSERT INTO rvq.open_sub_tasks (id, queued_at, status, attempt, max_attempts, requeued, queue)
     SELECT s.id, s.queued_at, 'queued', l.attempt, least(l.attempt + s.max_attempts, 32767), true, v_task.queue
       FROM rvq.sub_tasks AS s
       CROSS JOIN LATERAL (SELECT o.status, o.attempt FROM rvq.outcomes AS o WHERE o.id = s.id AND o.status <> 'retrying'
@@ -1526,23 +1671,24 @@ BEGIN
     RETURN 'retried';
 END $$;
 
-COMMENT ON FUNCTION rvq.retry_task(p_task_id bigint) IS 'Run what failed of an ended task again: retried, unfinished, nothing_failed or unknown.';
+COMMENT ON FUNCTION rvq.retry_task(p_task_id bigint) IS 'Run what failed of an ended task once more; return retried, unfinished, nothing_failed or unknown.';
 
 CREATE FUNCTION rvq.rfc3339(p_time timestamp with time zone) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     AS $$ SELECT to_char(p_time AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
 
-COMMENT ON FUNCTION rvq.rfc3339(p_time timestamp with time zone) IS 'A time as it stands in JSON: RFC 3339, UTC, microseconds.';
+COMMENT ON FUNCTION rvq.rfc3339(p_time timestamp with time zone) IS 'Return a time as it stands in JSON: RFC 3339, UTC, microseconds.';
 
 CREATE FUNCTION rvq.set_queue_paused(p_queue text, p_paused boolean) RETURNS void
     LANGUAGE sql
     AS $$
-    INSERT INTO rvq.queues (queue, paused) VALUES (p_queue, p_paused) ON CONFLICT (queue) DO UPDATE SET paused = p_paused
+    INSERT INTO rvq.queues (queue, paused) VALUES (p_queue, p_paused)
+    ON CONFLICT (queue) DO UPDATE SET paused = p_paused
 $$;
 
 COMMENT ON FUNCTION rvq.set_queue_paused(p_queue text, p_paused boolean) IS 'Pause a queue (claim skips it) or resume it.';
 
-CREATE FUNCTION rvq.settle_deliveries(p_ids bigint[], p_lease_tokens uuid[], p_verdicts text[], p_delays double precision[], p_seconds double precision[], p_outcomes text[], p_status_codes integer[], p_details text[], p_answers bytea[]) RETURNS bigint[]
+CREATE FUNCTION rvq.settle_deliveries(p_ids bigint[], p_lease_tokens uuid[], p_decisions text[], p_delays double precision[], p_seconds double precision[], p_outcomes text[], p_status_codes integer[], p_details text[], p_answers bytea[]) RETURNS bigint[]
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -1557,39 +1703,46 @@ DECLARE
     v_healthy boolean[];
     v_now timestamptz;
 BEGIN
-    PERFORM rvq.enter();
+    PERFORM rvq.hold_door();
     PERFORM 1 FROM rvq.due_deliveries AS d WHERE d.id = ANY (p_ids) ORDER BY d.id FOR UPDATE;
     v_now := rvq.clock();
     WITH attempted AS (
-        SELECT * FROM unnest(p_ids, p_lease_tokens, p_verdicts, p_delays, p_seconds, p_outcomes, p_status_codes, p_details, p_answers)
-            AS a(id, lease_token, verdict, delay, seconds, outcome, status_code, detail, answer)),
+        SELECT * FROM unnest(p_ids, p_lease_tokens, p_decisions, p_delays, p_seconds, p_outcomes, p_status_codes,
+                             p_details, p_answers)
+            AS a(id, lease_token, decision, delay, seconds, outcome, status_code, detail, answer)),
     ended AS (
         DELETE FROM rvq.due_deliveries AS d USING attempted AS a
-         WHERE d.id = a.id AND d.lease_token = a.lease_token AND a.verdict <> 'retry'
-        RETURNING d.id, d.attempt, d.queue, d.host, a.verdict::rvq.delivery_status AS status, a.seconds, a.outcome, a.status_code, a.detail, a.answer),
+         WHERE d.id = a.id AND d.lease_token = a.lease_token AND a.decision <> 'retry'
+        RETURNING d.id, d.attempt, d.queue, d.host, a.decision::rvq.delivery_status AS status, a.seconds, a.outcome,
+                  a.status_code, a.detail, a.answer),
     retried AS (
         UPDATE rvq.due_deliveries AS d
-           SET due_at = v_now + make_interval(secs => a.delay), lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
-          FROM attempted AS a WHERE d.id = a.id AND d.lease_token = a.lease_token AND a.verdict = 'retry'
-        RETURNING d.id, d.attempt, d.queue, d.host, 'pending'::rvq.delivery_status AS status, a.seconds, a.outcome, a.status_code, a.detail, a.answer),
+           SET due_at = v_now + make_interval(secs => a.delay), lease_token = NULL, lease_expires_at = NULL,
+               claimed_at = NULL
+          FROM attempted AS a WHERE d.id = a.id AND d.lease_token = a.lease_token AND a.decision = 'retry'
+        RETURNING d.id, d.attempt, d.queue, d.host, 'pending'::rvq.delivery_status AS status, a.seconds, a.outcome,
+                  a.status_code, a.detail, a.answer),
     settled AS (SELECT * FROM ended UNION ALL SELECT * FROM retried),
     ledger AS (
-        INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status_code, status, queue, outcome, detail, answer)
-        SELECT s.id, v_now - make_interval(secs => s.seconds), v_now, s.attempt, s.status_code, s.status, s.queue, s.outcome, s.detail, s.answer
+        INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status_code, status, queue, outcome,
+                                           detail, answer)
+        SELECT s.id, v_now - make_interval(secs => s.seconds), v_now, s.attempt, s.status_code, s.status, s.queue,
+               s.outcome, s.detail, s.answer
           FROM settled AS s),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)
-        SELECT e.queue, -count(*), nullif(count(*) FILTER (WHERE e.status = 'delivered'), 0), nullif(count(*) FILTER (WHERE e.status = 'dead'), 0)
+        SELECT e.queue, -count(*), nullif(count(*) FILTER (WHERE e.status = 'delivered'), 0),
+               nullif(count(*) FILTER (WHERE e.status = 'dead'), 0)
           FROM ended AS e GROUP BY e.queue)
     SELECT array_agg(s.id), array_agg(s.host), array_agg(s.outcome IN ('delivered', 'gone', 'http_error'))
       INTO v_settled, v_hosts, v_healthy FROM settled AS s;
-    PERFORM rvq.note_host_health(v_hosts, v_healthy, v_now);
+    PERFORM rvq.record_host_health(v_hosts, v_healthy, v_now);
     RETURN coalesce(v_settled, '{}');
 END $$;
 
-COMMENT ON FUNCTION rvq.settle_deliveries(p_ids bigint[], p_lease_tokens uuid[], p_verdicts text[], p_delays double precision[], p_seconds double precision[], p_outcomes text[], p_status_codes integer[], p_details text[], p_answers bytea[]) IS 'Record delivery attempts and what follows; returns the deliveries whose lease still held.';
+COMMENT ON FUNCTION rvq.settle_deliveries(p_ids bigint[], p_lease_tokens uuid[], p_decisions text[], p_delays double precision[], p_seconds double precision[], p_outcomes text[], p_status_codes integer[], p_details text[], p_answers bytea[]) IS 'Record delivery attempts and what follows; return the deliveries whose lease still held.';
 
-CREATE FUNCTION rvq.siblings_at_stake(p_gated bigint[], p_ids bigint[], p_succeeded boolean[]) RETURNS bigint[]
+CREATE FUNCTION rvq.siblings_to_lock(p_gated bigint[], p_ids bigint[], p_succeeded boolean[]) RETURNS bigint[]
     LANGUAGE sql
     AS $$
     SELECT coalesce(array_agg(s.id), '{}')
@@ -1600,11 +1753,11 @@ CREATE FUNCTION rvq.siblings_at_stake(p_gated bigint[], p_ids bigint[], p_succee
              WHERE rvq.task_of(r.id) = ANY (p_gated) GROUP BY 1) AS r
       JOIN rvq.open_tasks AS t ON t.id = r.task_id
       JOIN rvq.open_sub_tasks AS s ON s.id > t.id AND s.id < t.id + 16384
-     WHERE rvq.verdict(t.policy, t.required, t.unfinished - r.succeeded - r.failed,
-                       t.succeeded + r.succeeded, t.failed + r.failed) IS NOT NULL
+     WHERE rvq.decide_task(t.policy, t.required, t.unfinished - r.succeeded - r.failed,
+                           t.succeeded + r.succeeded, t.failed + r.failed) IS NOT NULL
 $$;
 
-COMMENT ON FUNCTION rvq.siblings_at_stake(p_gated bigint[], p_ids bigint[], p_succeeded boolean[]) IS 'The open sub_tasks of the gated tasks that these reports may end.';
+COMMENT ON FUNCTION rvq.siblings_to_lock(p_gated bigint[], p_ids bigint[], p_succeeded boolean[]) IS 'Return the open sub_tasks of those gated tasks that these reports may end.';
 
 CREATE FUNCTION rvq.stats() RETURNS text
     LANGUAGE sql STABLE
@@ -1618,32 +1771,64 @@ CREATE FUNCTION rvq.stats() RETURNS text
     total AS (
         SELECT coalesce(sum(tasks_open), 0) AS open, coalesce(sum(tasks_started), 0) AS started,
                coalesce(sum(tasks_succeeded), 0) AS tasks_succeeded, coalesce(sum(tasks_failed), 0) AS tasks_failed,
-               coalesce(sum(tasks_cancelled), 0) AS tasks_cancelled,
-               coalesce(sum(scheduled), 0) AS scheduled, coalesce(sum(queued), 0) AS queued, coalesce(sum(claimed), 0) AS claimed,
-               coalesce(sum(succeeded), 0) AS succeeded, coalesce(sum(failed), 0) AS failed, coalesce(sum(cancelled), 0) AS cancelled,
-               coalesce(sum(deliveries_pending), 0) AS pending, coalesce(sum(deliveries_delivered), 0) AS delivered,
-               coalesce(sum(deliveries_dead), 0) AS dead
+               coalesce(sum(tasks_cancelled), 0) AS tasks_cancelled, coalesce(sum(scheduled), 0) AS scheduled,
+               coalesce(sum(queued), 0) AS queued, coalesce(sum(claimed), 0) AS claimed,
+               coalesce(sum(succeeded), 0) AS succeeded, coalesce(sum(failed), 0) AS failed,
+               coalesce(sum(cancelled), 0) AS cancelled, coalesce(sum(deliveries_pending), 0) AS pending,
+               coalesce(sum(deliveries_delivered), 0) AS delivered, coalesce(sum(deliveries_dead), 0) AS dead
           FROM counter),
-    touched AS (
+    attempted AS (
         SELECT count(*) AS tasks
-          FROM rvq.tried_tasks() AS s(id)
+          FROM rvq.list_attempted_tasks() AS s(id)
           JOIN rvq.open_tasks AS t ON t.id = s.id AND t.unfinished = t.total)
     SELECT json_build_object(
-        'tasks', json_build_object('queued', t.open - t.started - touched.tasks, 'running', t.started + touched.tasks,
-                                   'succeeded', t.tasks_succeeded, 'failed', t.tasks_failed, 'cancelled', t.tasks_cancelled),
+        'tasks', json_build_object(
+            'queued', t.open - t.started - attempted.tasks, 'running', t.started + attempted.tasks,
+            'succeeded', t.tasks_succeeded, 'failed', t.tasks_failed, 'cancelled', t.tasks_cancelled),
         'sub_tasks', json_build_object('scheduled', t.scheduled, 'queued', t.queued, 'claimed', t.claimed,
                                        'succeeded', t.succeeded, 'failed', t.failed, 'cancelled', t.cancelled),
         'queues', coalesce((SELECT json_object_agg(c.queue, json_build_object(
-                                       'scheduled', c.scheduled, 'queued', c.queued, 'claimed', c.claimed, 'succeeded', c.succeeded,
-                                       'failed', c.failed, 'cancelled', c.cancelled) ORDER BY c.queue)
+                                       'scheduled', c.scheduled, 'queued', c.queued, 'claimed', c.claimed,
+                                       'succeeded', c.succeeded, 'failed', c.failed, 'cancelled', c.cancelled)
+                                       ORDER BY c.queue)
                               FROM counter AS c), '{}'),
-        'oldest_queued_seconds', (SELECT greatest(0, extract(epoch FROM rvq.clock() - min(rvq.oldest_queued_at(c.queue))))::float8
-                                    FROM counter AS c WHERE c.queued > 0),
+        'oldest_queued_seconds',
+        (SELECT greatest(0, extract(epoch FROM rvq.clock() - min(rvq.oldest_queued_at(c.queue))))::float8
+           FROM counter AS c WHERE c.queued > 0),
         'deliveries', json_build_object('pending', t.pending, 'delivered', t.delivered, 'dead', t.dead))::text
-      FROM total AS t, touched
+      FROM total AS t, attempted
 $$;
 
-COMMENT ON FUNCTION rvq.stats() IS 'Tasks, sub_tasks, queues and deliveries counted by status, as the JSON that GET /v1/stats answers.';
+COMMENT ON FUNCTION rvq.stats() IS 'Return tasks, sub_tasks, queues and deliveries counted by status, as the JSON document of GET /v1/stats.';
+
+CREATE FUNCTION rvq.subtract_day_counts(p_day integer) RETURNS void
+    LANGUAGE plpgsql
+    SET work_mem TO '128MB'
+    SET jit TO 'off'
+    AS $_$
+BEGIN
+    EXECUTE format($sql$
+        INSERT INTO rvq.counter_deltas (queue, succeeded, failed, cancelled, tasks_succeeded, tasks_failed,
+                                        tasks_cancelled, deliveries_delivered, deliveries_dead)
+        SELECT x.queue, -sum(x.succeeded), -sum(x.failed), -sum(x.cancelled),
+               -count(*) FILTER (WHERE x.ended = 'succeeded'), -count(*) FILTER (WHERE x.ended = 'failed'),
+               -count(*) FILTER (WHERE x.ended = 'cancelled'), -count(*) FILTER (WHERE x.delivery = 'delivered'),
+               -count(*) FILTER (WHERE x.delivery = 'dead')
+          FROM (SELECT e.queue, e.succeeded, e.failed, e.cancelled, e.status AS ended,
+                       NULL::rvq.delivery_status AS delivery
+                  FROM rvq.events_%1$s AS e
+                 WHERE NOT EXISTS (SELECT FROM rvq.events_%1$s AS l WHERE l.id = e.id + 1 AND l.id & 16383 > 0)
+                UNION ALL
+                SELECT a.queue, 0, 0, 0, NULL, a.status
+                  FROM rvq.delivery_attempts_%1$s AS a
+                 WHERE a.status <> 'pending'
+                   AND NOT EXISTS (SELECT FROM rvq.delivery_attempts_%1$s AS l
+                                    WHERE l.id = a.id AND l.attempt > a.attempt AND l.attempt > 1)) AS x
+         GROUP BY x.queue
+        $sql$, p_day);
+END $_$;
+
+COMMENT ON FUNCTION rvq.subtract_day_counts(p_day integer) IS 'Subtract the ended tasks, sub_tasks and deliveries of that day from the counters.';
 
 CREATE FUNCTION rvq.sweep_stranded_tasks(p_after bigint, p_limit integer) RETURNS TABLE(last_id bigint, stranded integer)
     LANGUAGE plpgsql
@@ -1657,181 +1842,116 @@ CREATE FUNCTION rvq.sweep_stranded_tasks(p_after bigint, p_limit integer) RETURN
 DECLARE
     v_stranded bigint[];
     v_id bigint;
+    v_end_as rvq.task_status;
 BEGIN
-    PERFORM rvq.enter();
+    PERFORM rvq.hold_door();
     SELECT max(b.id), array_agg(b.id) FILTER (WHERE NOT EXISTS (
                SELECT FROM rvq.open_sub_tasks AS s WHERE s.id > b.id AND s.id < b.id + 16384))
       INTO last_id, v_stranded
       FROM (SELECT t.id FROM rvq.open_tasks AS t WHERE t.id > p_after ORDER BY t.id LIMIT p_limit) AS b;
     stranded := 0;
     FOREACH v_id IN ARRAY coalesce(v_stranded, '{}') LOOP
-        PERFORM 1 FROM rvq.open_tasks AS t WHERE t.id = v_id FOR UPDATE;
-        CONTINUE WHEN NOT FOUND OR EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id > v_id AND s.id < v_id + 16384);
-        PERFORM rvq.advance_tasks(ARRAY[v_id], '{}', '{}', (SELECT rvq.verdict(t.policy, t.required, 0, t.succeeded, t.total - t.succeeded)
-                                                        FROM rvq.open_tasks AS t WHERE t.id = v_id), rvq.clock());
+        SELECT rvq.decide_task(t.policy, t.required, 0, t.succeeded, t.total - t.succeeded) INTO v_end_as
+          FROM rvq.open_tasks AS t WHERE t.id = v_id FOR UPDATE;
+        CONTINUE WHEN NOT FOUND
+            OR EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id > v_id AND s.id < v_id + 16384);
+        PERFORM rvq.advance_tasks(ARRAY[v_id], '{}', '{}', v_end_as, rvq.clock());
         stranded := stranded + 1;
     END LOOP;
     RETURN NEXT;
 END $$;
 
-COMMENT ON FUNCTION rvq.sweep_stranded_tasks(p_after bigint, p_limit integer) IS 'End open tasks that have no open sub_task: where it got to, how many it found.';
+COMMENT ON FUNCTION rvq.sweep_stranded_tasks(p_after bigint, p_limit integer) IS 'End open tasks that have no open sub_task; return the last task it looked at, and how many it found.';
 
 CREATE FUNCTION rvq.take_due(p_limit integer) RETURNS bigint[]
     LANGUAGE plpgsql
-    SET lock_timeout TO '10ms'
     AS $$
 BEGIN
     RETURN ARRAY(SELECT s.id FROM rvq.open_sub_tasks AS s WHERE s.status = 'scheduled' AND s.due_at <= rvq.clock()
                   ORDER BY s.due_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
-EXCEPTION WHEN lock_not_available THEN
-    RETURN '{}';
 END $$;
 
-COMMENT ON FUNCTION rvq.take_due(p_limit integer) IS 'Lock scheduled sub_tasks that are due and that nobody holds; their ids.';
+COMMENT ON FUNCTION rvq.take_due(p_limit integer) IS 'Lock scheduled sub_tasks that are due and that nobody holds; return their ids.';
 
-CREATE FUNCTION rvq.take_lane(p_queue text, p_again boolean, p_limit integer) RETURNS bigint[]
+CREATE FUNCTION rvq.take_new(p_queue text, p_limit integer, p_untouched boolean) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    IF p_again THEN
-        RETURN ARRAY(
-            SELECT s.id FROM rvq.open_sub_tasks AS s
-             WHERE s.status = 'queued' AND s.again AND s.queue = p_queue
-               AND NOT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = p_queue), false)
-             ORDER BY s.queued_at, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
-    END IF;
     RETURN ARRAY(
         SELECT s.id FROM rvq.open_sub_tasks AS s
-         WHERE s.status = 'queued' AND NOT s.again AND s.queue = p_queue
+         WHERE s.status = 'queued' AND NOT s.requeued AND s.queue = p_queue
            AND s.queued_at >= coalesce((SELECT CASE WHEN q.paused THEN 'infinity' ELSE q.claim_floor END
                                           FROM rvq.queues AS q WHERE q.queue = p_queue), '-infinity')
-           AND (p_again IS NOT NULL OR NOT EXISTS (
-               SELECT FROM rvq.open_sub_tasks AS a WHERE a.status = 'queued' AND a.again AND a.queue = p_queue))
-           AND (p_again IS NOT NULL OR age(s.xmax) > 1000)
+           AND (NOT p_untouched OR NOT EXISTS (
+               SELECT FROM rvq.open_sub_tasks AS r WHERE r.status = 'queued' AND r.requeued AND r.queue = p_queue))
+           AND (NOT p_untouched OR age(s.xmax) > 1000)
          ORDER BY s.queued_at, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
 END $$;
 
-COMMENT ON FUNCTION rvq.take_lane(p_queue text, p_again boolean, p_limit integer) IS 'Lock the oldest queued sub_tasks of one lane that nobody holds; their ids.';
+COMMENT ON FUNCTION rvq.take_new(p_queue text, p_limit integer, p_untouched boolean) IS 'Lock the oldest sub_tasks queued for the first time that nobody holds; return their ids.';
 
-CREATE FUNCTION rvq.take_more_of_lane(p_queue text, p_again boolean, p_limit integer) RETURNS bigint[]
-    LANGUAGE plpgsql
-    SET lock_timeout TO '10ms'
-    AS $$
-BEGIN
-    RETURN rvq.take_lane(p_queue, p_again, p_limit);
-EXCEPTION WHEN lock_not_available THEN
-    RETURN '{}';
-END $$;
-
-COMMENT ON FUNCTION rvq.take_more_of_lane(p_queue text, p_again boolean, p_limit integer) IS 'As rvq.take_lane, without ever waiting for long.';
-
-CREATE FUNCTION rvq.take_queued(p_queue text, p_limit integer, p_holds boolean) RETURNS bigint[]
+CREATE FUNCTION rvq.take_queued(p_queue text, p_limit integer, p_holds_locks boolean) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
     v_taken bigint[] := '{}';
 BEGIN
-    IF NOT p_holds THEN
-        v_taken := rvq.take_lane(p_queue, NULL, p_limit);
+    IF NOT p_holds_locks THEN
+        v_taken := rvq.take_new(p_queue, p_limit, p_untouched => true);
         IF cardinality(v_taken) > 0 THEN
             RETURN v_taken;
         END IF;
     END IF;
-    IF EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'queued' AND s.again AND s.queue = p_queue) THEN
-        IF p_holds THEN
-            v_taken := rvq.take_more_of_lane(p_queue, true, p_limit);
+    IF EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'queued' AND s.requeued AND s.queue = p_queue) THEN
+        IF p_holds_locks THEN
+            v_taken := rvq.take_without_waiting('requeued', p_queue, p_limit);
         ELSE
-            v_taken := rvq.take_lane(p_queue, true, p_limit);
+            v_taken := rvq.take_requeued(p_queue, p_limit);
         END IF;
     END IF;
     IF cardinality(v_taken) < p_limit THEN
-        v_taken := v_taken || rvq.take_more_of_lane(p_queue, false, p_limit - cardinality(v_taken));
+        v_taken := v_taken || rvq.take_without_waiting('new', p_queue, p_limit - cardinality(v_taken));
     END IF;
     RETURN v_taken;
 END $$;
 
-COMMENT ON FUNCTION rvq.take_queued(p_queue text, p_limit integer, p_holds boolean) IS 'Lock the oldest queued sub_tasks of a queue that nobody holds; their ids.';
+COMMENT ON FUNCTION rvq.take_queued(p_queue text, p_limit integer, p_holds_locks boolean) IS 'Lock the oldest queued sub_tasks of a queue that nobody holds; return their ids.';
+
+CREATE FUNCTION rvq.take_requeued(p_queue text, p_limit integer) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN ARRAY(
+        SELECT s.id FROM rvq.open_sub_tasks AS s
+         WHERE s.status = 'queued' AND s.requeued AND s.queue = p_queue
+           AND NOT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = p_queue), false)
+         ORDER BY s.queued_at, s.id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+END $$;
+
+COMMENT ON FUNCTION rvq.take_requeued(p_queue text, p_limit integer) IS 'Lock the oldest requeued sub_tasks of a queue that nobody holds; return their ids.';
+
+CREATE FUNCTION rvq.take_without_waiting(p_kind text, p_queue text, p_limit integer) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET lock_timeout TO '10ms'
+    AS $$
+BEGIN
+    IF p_kind = 'new' THEN
+        RETURN rvq.take_new(p_queue, p_limit, p_untouched => false);
+    ELSIF p_kind = 'requeued' THEN
+        RETURN rvq.take_requeued(p_queue, p_limit);
+    END IF;
+    RETURN rvq.take_due(p_limit);
+EXCEPTION WHEN lock_not_available THEN
+    RETURN '{}';
+END $$;
+
+COMMENT ON FUNCTION rvq.take_without_waiting(p_kind text, p_queue text, p_limit integer) IS 'Lock sub_tasks of this kind that nobody holds; return their ids, none when that would take a wait.';
 
 CREATE FUNCTION rvq.task_of(p_id bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT p_id & -16384 $$;
 
-COMMENT ON FUNCTION rvq.task_of(p_id bigint) IS 'The task of a sub_task, an event or a delivery: its id without the 14 low bits.';
-
-CREATE FUNCTION rvq.tried_tasks() RETURNS SETOF bigint
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.status = 'claimed'
-    UNION
-    SELECT rvq.task_of(s.id) FROM rvq.open_sub_tasks AS s WHERE s.attempt > 0 AND s.status <> 'claimed'
-$$;
-
-COMMENT ON FUNCTION rvq.tried_tasks() IS 'The open tasks with an unfinished sub_task that was claimed.';
-
-CREATE FUNCTION rvq.uncount_day(p_day integer) RETURNS void
-    LANGUAGE plpgsql
-    SET work_mem TO '128MB'
-    SET jit TO 'off'
-    AS $_$
-BEGIN
-    EXECUTE format($sql$
-        INSERT INTO rvq.counter_deltas (queue, succeeded, failed, cancelled, tasks_succeeded, tasks_failed, tasks_cancelled,
-                                        deliveries_delivered, deliveries_dead)
-        SELECT x.queue, -sum(x.succeeded), -sum(x.failed), -sum(x.cancelled), -count(*) FILTER (WHERE x.ended = 'succeeded'),
-               -count(*) FILTER (WHERE x.ended = 'failed'), -count(*) FILTER (WHERE x.ended = 'cancelled'),
-               -count(*) FILTER (WHERE x.delivery = 'delivered'), -count(*) FILTER (WHERE x.delivery = 'dead')
-          FROM (SELECT e.queue, e.succeeded, e.failed, e.cancelled, e.status AS ended, NULL::rvq.delivery_status AS delivery
-                  FROM rvq.events_%1$s AS e
-                 WHERE NOT EXISTS (SELECT FROM rvq.events_%1$s AS l WHERE l.id = e.id + 1 AND l.id & 16383 > 0)
-                UNION ALL
-                SELECT a.queue, 0, 0, 0, NULL, a.status
-                  FROM rvq.delivery_attempts_%1$s AS a
-                 WHERE a.status <> 'pending'
-                   AND NOT EXISTS (SELECT FROM rvq.delivery_attempts_%1$s AS l
-                                    WHERE l.id = a.id AND l.attempt > a.attempt AND l.attempt > 1)) AS x
-         GROUP BY x.queue
-        $sql$, p_day);
-END $_$;
-
-COMMENT ON FUNCTION rvq.uncount_day(p_day integer) IS 'Take the ended tasks, sub_tasks and deliveries of that day out of the counters.';
-
-CREATE FUNCTION rvq.use_keys(p_keys text[], p_body_hashes bytea[], p_task_ids bigint[], p_refused boolean) RETURNS TABLE(outcomes text[], task_ids bigint[])
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    IF NOT p_refused THEN
-        INSERT INTO rvq.idempotency_keys (key, body_hash, task_id)
-        SELECT n.key, n.body_hash, n.task_id FROM unnest(p_keys, p_body_hashes, p_task_ids) AS n(key, body_hash, task_id)
-         WHERE n.key IS NOT NULL ORDER BY n.key COLLATE "C"
-        ON CONFLICT DO NOTHING;
-    END IF;
-    RETURN QUERY
-    SELECT array_agg(CASE WHEN k.task_id = n.task_id THEN 'created'
-                          WHEN k.body_hash = n.body_hash THEN 'replayed'
-                          WHEN k.key IS NOT NULL THEN 'conflict'
-                          WHEN n.key IS NULL AND NOT p_refused THEN 'created'
-                          ELSE 'refused' END ORDER BY n.position),
-           array_agg(coalesce(k.task_id, n.task_id) ORDER BY n.position)
-      FROM unnest(p_keys, p_body_hashes, p_task_ids) WITH ORDINALITY AS n(key, body_hash, task_id, position)
-      LEFT JOIN rvq.idempotency_keys AS k ON k.key = n.key;
-END $$;
-
-COMMENT ON FUNCTION rvq.use_keys(p_keys text[], p_body_hashes bytea[], p_task_ids bigint[], p_refused boolean) IS 'Take idempotency keys for new tasks: created, replayed, conflict or refused for each, with the id of its task.';
-
-CREATE FUNCTION rvq.verdict(p_policy rvq.completion_policy, p_required integer, p_unfinished integer, p_succeeded integer, p_failed integer) RETURNS rvq.task_status
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    AS $$
-    SELECT CASE
-        WHEN p_policy = 'fail_fast' AND p_failed > 0 THEN 'failed'::rvq.task_status
-        WHEN p_policy = 'at_least' AND p_succeeded >= p_required THEN 'succeeded'::rvq.task_status
-        WHEN p_policy = 'at_least' AND p_succeeded + p_unfinished < p_required THEN 'failed'::rvq.task_status
-        WHEN p_unfinished > 0 THEN NULL
-        WHEN p_failed > 0 THEN 'failed'::rvq.task_status
-        ELSE 'succeeded'::rvq.task_status
-    END
-$$;
-
-COMMENT ON FUNCTION rvq.verdict(p_policy rvq.completion_policy, p_required integer, p_unfinished integer, p_succeeded integer, p_failed integer) IS 'How a task with these counts ends under its policy; NULL while it is open.';
+COMMENT ON FUNCTION rvq.task_of(p_id bigint) IS 'Return the task of a sub_task, an event or a delivery: its id without the 14 low bits.';
 
 CREATE TABLE rvq.tasks (
     id bigint NOT NULL,
@@ -1854,21 +1974,22 @@ CREATE FUNCTION rvq.view_task(p_task rvq.tasks) RETURNS rvq.task_view
     AS $$
     SELECT (p_task.id,
             CASE WHEN o.id IS NULL THEN e.status::text
-                 WHEN o.unfinished < o.total OR n.tried THEN 'running' ELSE 'queued' END,
-            p_task.queue, p_task.metadata, p_task.webhook_url, p_task.policy::text, p_task.required, p_task.deadline_seconds,
-            p_task.created_at, CASE WHEN o.id IS NULL THEN e.occurred_at END, p_task.total,
-            n.scheduled, n.queued, n.claimed,
-            coalesce(o.succeeded, e.succeeded), coalesce(o.failed, e.failed), CASE WHEN o.id IS NULL THEN e.cancelled ELSE 0 END)::rvq.task_view
+                 WHEN o.unfinished < o.total OR n.attempted THEN 'running' ELSE 'queued' END,
+            p_task.queue, p_task.metadata, p_task.webhook_url, p_task.policy::text, p_task.required,
+            p_task.deadline_seconds, p_task.created_at, CASE WHEN o.id IS NULL THEN e.occurred_at END, p_task.total,
+            n.scheduled, n.queued, n.claimed, coalesce(o.succeeded, e.succeeded), coalesce(o.failed, e.failed),
+            CASE WHEN o.id IS NULL THEN e.cancelled ELSE 0 END)::rvq.task_view
       FROM (SELECT count(*) FILTER (WHERE s.status = 'scheduled')::integer AS scheduled,
                    count(*) FILTER (WHERE s.status = 'queued')::integer AS queued,
-                   count(*) FILTER (WHERE s.status = 'claimed')::integer AS claimed, coalesce(bool_or(s.attempt > 0), false) AS tried
+                   count(*) FILTER (WHERE s.status = 'claimed')::integer AS claimed,
+                   coalesce(bool_or(s.attempt > 0), false) AS attempted
               FROM rvq.open_sub_tasks AS s WHERE s.id > p_task.id AND s.id < p_task.id + 16384) AS n
       LEFT JOIN rvq.open_tasks AS o ON o.id = p_task.id
       LEFT JOIN LATERAL (SELECT * FROM rvq.events AS e WHERE e.id >= p_task.id AND e.id < p_task.id + 16384
                           ORDER BY e.id DESC LIMIT 1) AS e ON true
 $$;
 
-COMMENT ON FUNCTION rvq.view_task(p_task rvq.tasks) IS 'Where a task stands.';
+COMMENT ON FUNCTION rvq.view_task(p_task rvq.tasks) IS 'Return where a task stands.';
 
 CREATE FUNCTION rvq.write_readers() RETURNS void
     LANGUAGE plpgsql
@@ -1890,18 +2011,21 @@ DECLARE
             END IF;
             RETURN v_found;
         END $body$;
-        COMMENT ON FUNCTION rvq.%1$I(bigint[]) IS 'By id, in their order; NULL where there is none. Written by rvq.write_readers.'
+        COMMENT ON FUNCTION rvq.%1$I(bigint[]) IS
+            'Return facts by id, in the order of the ids; NULL where there is none. Written by rvq.write_readers.'
     $f$;
     v_reader record;
     v_read text;
     v_branches text;
 BEGIN
     FOR v_reader IN
-        SELECT * FROM (VALUES ('payloads_of', 'sub_tasks', 'payload'), ('bodies_of', 'events', 'body')) AS r(name, facts, fact)
+        SELECT * FROM (VALUES ('payloads_of', 'sub_tasks', 'payload'), ('bodies_of', 'events', 'body'))
+            AS r(name, facts, fact)
     LOOP
-        v_read := format('ARRAY(SELECT (SELECT f.%I FROM rvq.%%I AS f WHERE f.id = i.id) FROM unnest(p_ids) AS i(id))', v_reader.fact);
-        SELECT string_agg(format('WHEN %s THEN v_found := %s;', d.day, format(v_read, v_reader.facts || '_' || d.day)), E'\n                '
-                          ORDER BY abs(d.day - rvq.day_at(rvq.clock())))
+        v_read := format('ARRAY(SELECT (SELECT f.%I FROM rvq.%%I AS f WHERE f.id = i.id)'
+                         ' FROM unnest(p_ids) AS i(id))', v_reader.fact);
+        SELECT string_agg(format('WHEN %s THEN v_found := %s;', d.day, format(v_read, v_reader.facts || '_' || d.day)),
+                          E'\n                ' ORDER BY abs(d.day - rvq.day_at(rvq.clock())))
           INTO v_branches
           FROM rvq.list_partitions() AS d WHERE d.parent = v_reader.facts;
         EXECUTE format(v_text, v_reader.name, v_branches, format(v_read, v_reader.facts));
@@ -2100,7 +2224,7 @@ CREATE TABLE rvq.open_sub_tasks (
     status rvq.sub_task_status NOT NULL,
     attempt smallint DEFAULT 0 NOT NULL,
     max_attempts smallint NOT NULL,
-    again boolean DEFAULT false NOT NULL,
+    requeued boolean DEFAULT false NOT NULL,
     queue text NOT NULL COLLATE pg_catalog."C",
     worker_id text
 )
@@ -2112,7 +2236,7 @@ COMMENT ON COLUMN rvq.open_sub_tasks.queued_at IS 'Set once: with the id it is t
 
 COMMENT ON COLUMN rvq.open_sub_tasks.lease_token IS 'The fence. Kept when a lease expires, until the next claim: a late report of it still counts.';
 
-COMMENT ON COLUMN rvq.open_sub_tasks.again IS 'Queued again after a retry, a release or a wait. Only create adds rows that are not, so the claim floor of those never needs lowering.';
+COMMENT ON COLUMN rvq.open_sub_tasks.requeued IS 'Whether it was queued more than once, after a retry, a release or a wait. Only create adds rows where this is false, so the claim floor of those never needs lowering.';
 
 CREATE TABLE rvq.open_tasks (
     id bigint NOT NULL,
@@ -2260,15 +2384,15 @@ CREATE INDEX events_unsuccessful ON ONLY rvq.events USING btree (id) WHERE (stat
 
 CREATE INDEX idempotency_keys_task ON rvq.idempotency_keys USING btree (task_id);
 
+CREATE INDEX open_sub_tasks_attempted ON rvq.open_sub_tasks USING btree (id) WHERE ((attempt > 0) AND (status <> 'claimed'::rvq.sub_task_status));
+
 CREATE INDEX open_sub_tasks_due ON rvq.open_sub_tasks USING btree (due_at) WHERE (status = 'scheduled'::rvq.sub_task_status);
 
 CREATE INDEX open_sub_tasks_lease ON rvq.open_sub_tasks USING btree (lease_expires_at) WHERE (status = 'claimed'::rvq.sub_task_status);
 
-CREATE INDEX open_sub_tasks_queued ON rvq.open_sub_tasks USING btree (queue, queued_at, id) WHERE ((status = 'queued'::rvq.sub_task_status) AND (NOT again));
+CREATE INDEX open_sub_tasks_queued ON rvq.open_sub_tasks USING btree (queue, queued_at, id) WHERE ((status = 'queued'::rvq.sub_task_status) AND (NOT requeued));
 
-CREATE INDEX open_sub_tasks_queued_again ON rvq.open_sub_tasks USING btree (queue, queued_at, id) WHERE ((status = 'queued'::rvq.sub_task_status) AND again);
-
-CREATE INDEX open_sub_tasks_tried ON rvq.open_sub_tasks USING btree (id) WHERE ((attempt > 0) AND (status <> 'claimed'::rvq.sub_task_status));
+CREATE INDEX open_sub_tasks_requeued ON rvq.open_sub_tasks USING btree (queue, queued_at, id) WHERE ((status = 'queued'::rvq.sub_task_status) AND requeued);
 
 CREATE INDEX open_tasks_deadline ON rvq.open_tasks USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
 

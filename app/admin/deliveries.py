@@ -66,7 +66,7 @@ def list_deliveries(context: Context[Store], request: Request) -> Response:
 def redeliver(context: Context[Store], _request: Request, delivery_id: str) -> Response:
     """Send a delivery again, under the same webhook-id."""
     number = ids.parse_delivery_id(delivery_id)
-    if number is None or not context.store.redeliver([number]):
+    if number is None or context.store.redeliver([number]) == ["unknown"]:
         raise NotFound("there is no such delivery")
     log.info("delivery sent again", extra={"delivery_id": delivery_id})
     return json_response(Redelivered(1))
@@ -89,7 +89,8 @@ def redeliver_many(context: Context[Store], request: Request) -> Response:
         complete = len(numbers) < BATCH
         if numbers:
             before = numbers[-1]
-            redelivered += 0 if body.dry_run else context.store.redeliver(numbers)
+            outcomes = [] if body.dry_run else context.store.redeliver(numbers)
+            redelivered += outcomes.count("redelivered")
     log.info("deliveries sent again", extra={"matched": matched, "redelivered": redelivered})
     return json_response(BulkRedelivery(matched, redelivered, body.dry_run, complete))
 

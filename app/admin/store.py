@@ -49,10 +49,11 @@ class Store:
         rows = self._pool.rows("SELECT * FROM rvq.list_deliveries(%s, %s, %s, %s, %s)", params)
         return list(map(Delivery.from_row, rows))
 
-    def redeliver(self, delivery_ids: Sequence[int]) -> int:
-        """How many there were."""
+    def redeliver(self, delivery_ids: Sequence[int]) -> list[str]:
+        """Send deliveries once more; return one outcome each: redelivered or unknown."""
         literal = "{" + ",".join(map(str, delivery_ids)) + "}"
-        return int(self._pool.value("SELECT rvq.redeliver(%s::bigint[])", (literal,)))
+        outcomes: list[str] = self._pool.value("SELECT rvq.redeliver(%s::bigint[])", (literal,))
+        return outcomes
 
     def audit(self) -> list[AuditedCounter]:
         sql = PATIENTLY + "SELECT queue, counter, counted, truth FROM rvq.audit()"

@@ -1,8 +1,8 @@
-"""Brings the database's schema up to the code's: numbered migrations, then the functions.
+"""Bring the database's schema up to the code's: numbered migrations, then the functions.
 
 A migration runs once, in a transaction that also records it. Functions are replaced by name whenever their
-file changed, all in one transaction, so that no caller meets half of a change; one whose file is gone is
-dropped. Every step takes the same transaction lock and looks again at what is left to do, so any number of
+file changed, all in one transaction, so that no caller meets half of a change. A function whose file is gone
+is dropped. Every step takes the same transaction lock and looks again at what is left to do, so any number of
 processes may start at once, also through a pooler.
 """
 
@@ -22,7 +22,7 @@ from app.db.sql_files import SqlFile, SqlFiles
 
 Cursor = psycopg2.extensions.cursor
 
-LOCK = 0x525651  # "RVQ"; never to change, or two versions could migrate at the same time
+LOCK = 0x525651  # "RVQ"; it must never change, or two versions could migrate at the same time
 # A migration that can't have its lock soon gives up: everything else would queue up behind it.
 LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 600_000
@@ -46,7 +46,7 @@ COMMENT ON TABLE rvq.schema_functions IS 'The function files that this database 
 
 
 class MigrationError(Exception):
-    """The schema can't be brought up to date; the text says why. The step that failed changed nothing."""
+    """The schema can't be brought up to date; the text says why, and the step that failed changed nothing."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Report:
 
 
 def migrate(database_url: str, files: SqlFiles | None = None) -> Report:
-    """Bring the schema up to date; does nothing, and takes no lock, when it is.
+    """Bring the schema up to date; do nothing, and take no lock, when it is.
 
     Raises MigrationError when the database is newer than the code, an applied migration was changed, or
     a statement failed; DatabaseError when the database is away or a lock was not to be had.
@@ -83,7 +83,7 @@ def migrate(database_url: str, files: SqlFiles | None = None) -> Report:
 
 
 def schema_is_current(connection: Connection, files: SqlFiles | None = None) -> bool:
-    """Whether nothing is left to apply. One statement; a newer database is current for older code."""
+    """Return whether nothing is left to apply (one statement); newer databases are current for older code."""
     files = files or _our_files()
     with connection.cursor() as cursor:
         applied = _applied(cursor)
@@ -93,7 +93,7 @@ def schema_is_current(connection: Connection, files: SqlFiles | None = None) -> 
 
 
 def check_history(connection: Connection, files: SqlFiles | None = None) -> None:
-    """Raises MigrationError when the database is newer than the code, or had other migrations."""
+    """Raise MigrationError when the database is newer than the code, or had other migrations."""
     with connection.cursor() as cursor:
         _check_history(_applied(cursor) or {}, files or _our_files())
 
@@ -104,7 +104,7 @@ def _our_files() -> SqlFiles:
 
 
 def _step(connection: Connection, files: SqlFiles, report: Report) -> bool:
-    """Apply the next migration, or when there is none all changed functions: True, that was the last."""
+    """Apply the next migration or else all changed functions; return whether that was the last step."""
     with _locked(connection) as cursor:
         applied = _applied(cursor)
         if applied is None:
@@ -122,11 +122,11 @@ def _step(connection: Connection, files: SqlFiles, report: Report) -> bool:
 
 @contextlib.contextmanager
 def _locked(connection: Connection) -> Iterator[Cursor]:
-    """One transaction that no other migrating process runs at the same time."""
+    """Run one transaction that no other migrating process runs at the same time."""
     connection.autocommit = False
     try:
         with connection, connection.cursor() as cursor:
-            # Waited for without a lock timeout: what the other process does may take its time.
+            # It is waited for without a lock timeout: what the other process does may take its time.
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             cursor.execute("SET LOCAL lock_timeout = %s", (LOCK_TIMEOUT_MS,))
             # Bodies may call functions that a later file creates.
@@ -138,7 +138,7 @@ def _locked(connection: Connection) -> Iterator[Cursor]:
 
 
 def _applied(cursor: Cursor) -> dict[int, str] | None:
-    """The hash of each applied migration; None in a database that RVQ was never in."""
+    """Return the hash of each applied migration; None in a database that RVQ was never in."""
     # Not to_regclass(): having waited for the lock, its cache may still say that nothing is there.
     cursor.execute("SELECT FROM pg_tables WHERE schemaname = 'rvq' AND tablename = 'schema_migrations'")
     if not cursor.rowcount:
@@ -185,15 +185,15 @@ def _apply_functions(cursor: Cursor, files: SqlFiles, report: Report) -> None:
         if had.get(name) != file.sha256:
             _replace_function(cursor, file)
             report.functions.append(name)
-    # Dropped last: what used them has been replaced by now.
-    for name in sorted(set(had) - set(files.functions)):
-        _drop(cursor, _signatures(cursor, name))
-        cursor.execute("DELETE FROM rvq.schema_functions WHERE name = %s", (name,))
-        report.dropped.append(name)
+    # They are dropped last, when what used them is replaced, and at once, as they may use each other.
+    gone = sorted(set(had) - set(files.functions))
+    _drop(cursor, _signatures(cursor, *gone))
+    cursor.execute("DELETE FROM rvq.schema_functions WHERE name = ANY (%s)", (gone,))
+    report.dropped.extend(gone)
 
 
 def _replace_function(cursor: Cursor, file: SqlFile) -> None:
-    """CREATE OR REPLACE where that is possible: calls in flight then meet the old or the new function.
+    """Replace a function in place where that is possible: calls in flight then meet the old or the new one.
 
     PostgreSQL refuses to replace another result or other parameter names, and makes an overload where
     the parameters' types differ; the old function is dropped then.
@@ -210,7 +210,7 @@ def _replace_function(cursor: Cursor, file: SqlFile) -> None:
         raise _failure(f"function {file.name}", error) from error
     after = _signatures(cursor, file.name)
     if not after:
-        raise MigrationError(f"functions/{file.name}.sql does not create rvq.{file.name}")
+        raise MigrationError(f"{file.name}.sql does not create rvq.{file.name}")
     if after - before:  # an overload was made
         _drop(cursor, before & after)
     cursor.execute(
@@ -220,19 +220,20 @@ def _replace_function(cursor: Cursor, file: SqlFile) -> None:
     )
 
 
-def _signatures(cursor: Cursor, name: str) -> set[str]:
-    """Of all functions and procedures with this name, like `rvq.enter()`."""
+def _signatures(cursor: Cursor, *names: str) -> set[str]:
+    """Return those of all functions and procedures with these names, like `rvq.hold_door()`."""
     cursor.execute(
         "SELECT oid::regprocedure::text FROM pg_proc"
-        " WHERE pronamespace = 'rvq'::regnamespace AND proname = %s",
-        (name,),
+        " WHERE pronamespace = 'rvq'::regnamespace AND proname = ANY (%s)",
+        (list(names),),
     )
     return {row[0] for row in cursor.fetchall()}
 
 
 def _drop(cursor: Cursor, signatures: set[str]) -> None:
-    for signature in sorted(signatures):
-        _execute(cursor, f"dropping {signature}", f"DROP ROUTINE {signature}")
+    if signatures:
+        routines = ", ".join(sorted(signatures))
+        _execute(cursor, f"dropping {routines}", f"DROP ROUTINE {routines}")
 
 
 def _execute(cursor: Cursor, what: str, text: str) -> None:
@@ -243,6 +244,6 @@ def _execute(cursor: Cursor, what: str, text: str) -> None:
 
 
 def _failure(what: str, error: psycopg2.Error) -> Exception:
-    """A MigrationError with the server's words; a DatabaseError when only time is to blame."""
+    """Return a MigrationError with the server's words, or a DatabaseError when only time is to blame."""
     translated = translate(error)
     return translated if translated is not error else MigrationError(f"{what} failed: {error}".strip())

@@ -1,4 +1,4 @@
-"""The SQL that belongs to this code: numbered migrations and one file a function."""
+"""The SQL that belongs to this code: numbered migrations, and one file for each function."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FUNCTION_NAME = re.compile(r"([a-z][a-z0-9_]*)\.sql", re.ASCII)
 
 
 class SqlFilesError(Exception):
-    """The folder of SQL files is not in order: the code is at fault, not the database."""
+    """The folder of SQL files is not in order; the code is at fault, not the database."""
 
 
 @dataclass(frozen=True)
 class SqlFile:
-    """`name` is the file's, without number and ending; `text` is run as it is."""
+    """One file: `name` is the file's, without number and suffix; `text` is executed as it is."""
 
     name: str
     text: str
@@ -32,7 +32,7 @@ class SqlFile:
 
 @dataclass(frozen=True)
 class SqlFiles:
-    """`migrations` by version, without gaps from 1; `functions` by the name of what each defines."""
+    """All files: `migrations` by version, without gaps from 1; `functions` by name, in that order."""
 
     migrations: dict[int, SqlFile]
     functions: dict[str, SqlFile]
@@ -43,21 +43,32 @@ class SqlFiles:
 
     @classmethod
     def read(cls, folder: Path | None = None) -> SqlFiles:
-        """Everything in `folder` (ours when None). Raises SqlFilesError for a name or number amiss."""
+        """Read everything in `folder` (ours when None). Raises SqlFilesError for a wrong name or number."""
         folder = folder or sql_folder()
-        migrations: dict[int, SqlFile] = {}
-        for path in sorted((folder / "migrations").glob("*.sql")):
-            number, name = _match(MIGRATION_NAME, path)
-            if int(number) != len(migrations) + 1:
-                raise SqlFilesError(f"{path.name}: expected number {len(migrations) + 1:04}")
-            migrations[int(number)] = SqlFile(name, path.read_text())
-        functions = {}
-        for path in sorted((folder / "functions").glob("*.sql")):
-            (name,) = _match(FUNCTION_NAME, path)
-            functions[name] = SqlFile(name, path.read_text())
-        if not migrations:
-            raise SqlFilesError(f"no migrations in {folder}")
-        return cls(migrations, functions)
+        return cls(_read_migrations(folder / "migrations"), _read_functions(folder / "functions"))
+
+
+def _read_migrations(folder: Path) -> dict[int, SqlFile]:
+    migrations: dict[int, SqlFile] = {}
+    for path in sorted(folder.glob("*.sql")):
+        number, name = _match(MIGRATION_NAME, path)
+        if int(number) != len(migrations) + 1:
+            raise SqlFilesError(f"{path.name}: expected number {len(migrations) + 1:04}")
+        migrations[int(number)] = SqlFile(name, path.read_text())
+    if not migrations:
+        raise SqlFilesError(f"no migrations in {folder}")
+    return migrations
+
+
+def _read_functions(folder: Path) -> dict[str, SqlFile]:
+    """Read the functions of all folders below; PostgreSQL knows no folders, so a name must not come twice."""
+    functions: dict[str, SqlFile] = {}
+    for path in sorted(folder.rglob("*.sql"), key=lambda path: path.name):
+        (name,) = _match(FUNCTION_NAME, path)
+        if name in functions:
+            raise SqlFilesError(f"{path}: another folder has a function of this name")
+        functions[name] = SqlFile(name, path.read_text())
+    return functions
 
 
 def _match(pattern: re.Pattern[str], path: Path) -> tuple[str, ...]:

@@ -27,9 +27,9 @@ def list_deliveries(context: Context[Store], _request: Request, task_id: str) ->
 @routes.post("/v1/tasks/<task_id>/redeliver", Redelivered, problems=(NotFound, StateConflict))
 def redeliver_task(context: Context[Store], _request: Request, task_id: str) -> Response:
     """Send the last event of a task again, under the same webhook-id."""
-    redelivered = context.store.redeliver_task(known_task_id(task_id))
-    if redelivered < 0:
+    outcome = context.store.redeliver_task(known_task_id(task_id))
+    if outcome == "unknown":
         raise unknown_task()
-    if redelivered == 0:
+    if outcome == "nothing_to_send":
         raise StateConflict("there is nothing to send: the task has not ended, or has no webhook_url")
-    return json_response(Redelivered(redelivered))
+    return json_response(Redelivered(1))

@@ -113,9 +113,9 @@ class Store:
         rows = self._pool.rows("SELECT * FROM rvq.list_deliveries_of_task(%s)", (task_id,))
         return [TaskDelivery.from_rows(list(group)) for _, group in groupby(rows, itemgetter(0))]
 
-    def redeliver_task(self, task_id: int) -> int:
-        """1, 0 (nothing to send) or -1 (unknown)."""
-        return int(self._pool.value("SELECT rvq.redeliver_task(%s)", (task_id,)))
+    def redeliver_task(self, task_id: int) -> str:
+        """Send a task's last event once more: redelivered, nothing_to_send or unknown."""
+        return str(self._pool.value("SELECT rvq.redeliver_task(%s)", (task_id,)))
 
     def list_events(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, str]]:
         """(xid, id, body) of the events after a place in the feed, in its order."""

@@ -200,7 +200,7 @@ def test_a_dispatcher_promotes_expires_folds_and_ends_what_is_overdue_by_itself(
     tasks.create(not_before_seconds=1)
     overdue = tasks.create(deadline_seconds=1)
     with running(environment(database.url)):
-        promoted = "SELECT count(*) FROM rvq.open_sub_tasks WHERE status = 'queued' AND again"
+        promoted = "SELECT count(*) FROM rvq.open_sub_tasks WHERE status = 'queued' AND requeued"
         wait_until(lambda: database.value(promoted) == 1, "the scheduled one is queued")
         status = "SELECT status FROM rvq.read_task(%s)"
         wait_until(lambda: database.value(status, (overdue,)) == "failed", "the overdue one has failed")

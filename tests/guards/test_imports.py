@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.source import PACKAGES, ROOT, imports, is_below, module_name, python_files, relative, tree
+from tests.support.source import (
+    PACKAGES,
+    ROOT,
+    imports,
+    is_below,
+    module_name,
+    python_files,
+    relative,
+    strings,
+    tree,
+)
 
 AUDIENCES = ("partner", "worker", "admin", "ops")
 # What the dispatcher may take from app: nothing with a web framework behind it.
@@ -168,22 +178,6 @@ def test_sql_functions_are_named_in_store_modules_only() -> None:
         and any(SQL_FUNCTION.search(text) for text in strings(path))
     ]
     assert found == []
-
-
-def strings(path: Path) -> list[str]:
-    """All string constants of a file but its docstrings, which may explain."""
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    return [
-        node.value
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
-    ]
 
 
 def test_every_module_has_a_docstring() -> None:

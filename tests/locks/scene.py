@@ -101,8 +101,8 @@ class _Maker:
         self._tokens: dict[int, str] = dict(self.database.rows(sql, (host_limit,)))
         return list(self._tokens.items())
 
-    def _settle(self, ids: Sequence[int], verdict: str, outcome: str) -> None:
-        operation = settle("", [(id_, self._tokens[id_]) for id_ in ids], [verdict], [outcome])
+    def _settle(self, ids: Sequence[int], decision: str, outcome: str) -> None:
+        operation = settle("", [(id_, self._tokens[id_]) for id_ in ids], [decision], [outcome])
         self.database.rows(operation.sql, operation.params)
 
     def _insert_hosts(self) -> None:
@@ -157,10 +157,10 @@ def make_scene(database: Database) -> Scene:
     return _Maker(database).make()
 
 
-def complete(name: str, leases: Sequence[Lease], verdict: str = "mixed") -> Operation:
-    """`verdict`: succeeded, failed, retryable, or mixed: every third of each."""
+def complete(name: str, leases: Sequence[Lease], report: str = "mixed") -> Operation:
+    """`report`: succeeded, failed, retryable, or mixed: every third of each."""
     kinds = ("succeeded", "failed", "retryable")
-    chosen = [kinds[number % 3] if verdict == "mixed" else verdict for number in range(len(leases))]
+    chosen = [kinds[number % 3] if report == "mixed" else report for number in range(len(leases))]
     succeeded = [kind == "succeeded" for kind in chosen]
     return Operation(
         name,
@@ -180,9 +180,9 @@ def complete(name: str, leases: Sequence[Lease], verdict: str = "mixed") -> Oper
 
 
 def settle(
-    name: str, deliveries: Sequence[tuple[int, str]], verdicts: Sequence[str], outcomes: Sequence[str]
+    name: str, deliveries: Sequence[tuple[int, str]], decisions: Sequence[str], outcomes: Sequence[str]
 ) -> Operation:
-    """Verdicts and outcomes are dealt in turn."""
+    """Decisions and outcomes are dealt in turn."""
     n = len(deliveries)
     return Operation(
         name,
@@ -191,7 +191,7 @@ def settle(
         (
             [id_ for id_, _ in deliveries],
             [token for _, token in deliveries],
-            [verdicts[number % len(verdicts)] for number in range(n)],
+            [decisions[number % len(decisions)] for number in range(n)],
             [5.0] * n,
             [0.5] * n,
             [outcomes[number % len(outcomes)] for number in range(n)],

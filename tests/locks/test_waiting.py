@@ -111,7 +111,7 @@ def test_retention_passes_over_idempotency_keys_that_are_held(stage: tuple[Datab
     with held(other, Lock("idempotency_keys", ("key-3",))):
         forgotten: Future[int]
         with background(
-            database.value, "SELECT rvq.forget_keys(%s, 100)", (day_of(scene),), on=retiring
+            database.value, "SELECT rvq.delete_idempotency_keys(%s, 100)", (day_of(scene),), on=retiring
         ) as forgotten:
             assert forgotten.result(10) == every - 1
     retiring.rollback()

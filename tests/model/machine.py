@@ -338,8 +338,8 @@ class Machine(RuleBasedStateMachine):
             self.model.deliveries[row[0]].token = row[3]
             self.sent.append((row[0], row[3]))
 
-    def _settle(self, id_: int, token: str, verdict: str) -> None:
-        if verdict == "release":
+    def _settle(self, id_: int, token: str, decision: str) -> None:
+        if decision == "release":
             found = self._value("SELECT rvq.release_deliveries(%s,%s::uuid[])", [id_], [token])
             self._same("release delivery", found, self.model.release_delivery(id_, token))
             return
@@ -347,12 +347,12 @@ class Machine(RuleBasedStateMachine):
             "SELECT rvq.settle_deliveries(%s,%s::uuid[],%s,'{5}','{0.5}',%s,'{500}','{null}','{null}')",
             [id_],
             [token],
-            [verdict],
-            ["delivered" if verdict == "delivered" else "http_error"],
+            [decision],
+            ["delivered" if decision == "delivered" else "http_error"],
         )
-        expected = self.model.settle(id_, token, verdict, 5 * SECOND)
+        expected = self.model.settle(id_, token, decision, 5 * SECOND)
         assert found == expected
-        self.seen.add(f"{verdict} {bool(expected)}")
+        self.seen.add(f"{decision} {bool(expected)}")
 
     def _redeliver(self, task_id: int) -> None:
         found = self._value("SELECT rvq.redeliver_task(%s)", task_id)

@@ -28,7 +28,7 @@ class SubTask(Stateful, kind="sub_task"):
     limit: int
     status: str
     due_at: int | Range | None = None
-    again: bool = False
+    requeued: bool = False
     attempt: int = 0
     token: str | None = None
     lease_until: int | None = None
@@ -53,7 +53,7 @@ class SubTask(Stateful, kind="sub_task"):
 
     def wait(self, delay: int | Range, now: int) -> None:
         """Back to wait for another attempt, after `delay`."""
-        self.again, self.lease_until = True, None
+        self.requeued, self.lease_until = True, None
         low, high = delay if isinstance(delay, tuple) else (delay, delay)
         self.status = "scheduled" if high else "queued"
         self.due_at = None if not high else now + low if low == high else (now + low, now + high)
@@ -108,7 +108,7 @@ class Task(Stateful, kind="task"):
         tried = any(sub_task.attempt for sub_task in self.sub_tasks if sub_task.open)
         return "running" if tried or self.count(*FINAL) else "queued"
 
-    def verdict(self) -> str | None:
+    def decide(self) -> str | None:
         """How it ends now, or None when it does not."""
         unfinished, succeeded, failed = self.count(*OPEN), self.count("succeeded"), self.count("failed")
         if self.policy == "fail_fast" and failed:
@@ -177,7 +177,7 @@ class Model:
         task.deadline_at = None if task.deadline is None else self.now + task.deadline
         for sub_task in task.sub_tasks:
             if sub_task.status != "succeeded":
-                sub_task.status, sub_task.again, sub_task.finished_at = "queued", True, None
+                sub_task.status, sub_task.requeued, sub_task.finished_at = "queued", True, None
                 sub_task.limit = sub_task.attempt + sub_task.max_attempts
                 sub_task.worker = None
         task.refresh()
@@ -199,7 +199,7 @@ class Model:
         free = [s for s in self.sub_tasks.values() if s.status == "queued" and s.queue not in self.paused]
         places = {queue: number for number, queue in enumerate(queues)}
         free = [sub_task for sub_task in free if sub_task.queue in places and sub_task not in but]
-        free.sort(key=lambda s: (places[s.queue], not s.again, s.queued_at, s.id))
+        free.sort(key=lambda s: (places[s.queue], not s.requeued, s.queued_at, s.id))
         return free[:limit]
 
     def complete(self, worker: str, reports: Sequence[Report]) -> list[str]:
@@ -289,7 +289,7 @@ class Model:
     def promote(self) -> int:
         due = [s for s in self.sub_tasks.values() if s.status == "scheduled" and _passed(s.due_at, self.now)]
         for sub_task in due:
-            sub_task.status, sub_task.due_at, sub_task.again = "queued", None, True
+            sub_task.status, sub_task.due_at, sub_task.requeued = "queued", None, True
         return len(due)
 
     def end_overdue(self) -> int:
@@ -303,9 +303,9 @@ class Model:
     def _advance(self, ended: Iterable[SubTask]) -> None:
         for task_id in {sub_task.id & -16384 for sub_task in ended}:
             task = self.tasks[task_id]
-            verdict = task.verdict()
-            if verdict:
-                self._end(task, verdict)
+            end_as = task.decide()
+            if end_as:
+                self._end(task, end_as)
 
     def _end(self, task: Task, status: str) -> None:
         for sub_task in task.sub_tasks:
@@ -334,12 +334,12 @@ class Model:
             delivery.lease_until = self.now + lease
         return taken
 
-    def settle(self, id_: int, token: str, verdict: str, delay: int) -> list[int]:
+    def settle(self, id_: int, token: str, decision: str, delay: int) -> list[int]:
         delivery = self.deliveries[id_]
         if delivery.token != token:
             return []
         delivery.token = None
-        delivery.status = "pending" if verdict == "retry" else verdict
+        delivery.status = "pending" if decision == "retry" else decision
         delivery.due_at = self.now + delay
         return [id_]
 
@@ -357,16 +357,16 @@ class Model:
             delivery.token, delivery.due_at = None, self.now
         return len(late)
 
-    def redeliver(self, task_id: int) -> int:
+    def redeliver(self, task_id: int) -> str:
         task = self.tasks.get(task_id)
         if task is None:
-            return -1
+            return "unknown"
         if not task.events or not task.webhook:
-            return 0
+            return "nothing_to_send"
         delivery = self.deliveries[task.events[-1][0]]
         if delivery.token is None:
             delivery.status, delivery.due_at, delivery.tries = "pending", self.now, 0
-        return 1
+        return "redelivered"
 
     # statistics
 

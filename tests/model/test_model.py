@@ -31,7 +31,8 @@ COMMON = {
     *("cancel cancelled", "cancel finished", "retry retried", "retry nothing_failed", "retry unfinished"),
     *("complete succeeded", "complete failed", "complete retrying", "complete duplicate", "complete stale"),
     *("heartbeat extended", "heartbeat stale", "heartbeat cancelled", "release released", "release stale"),
-    *("expire 1", "promote 1", "end 1", "expire delivery 1", "delivered True", "dead True", "redeliver 1"),
+    *("expire 1", "promote 1", "end 1", "expire delivery 1", "delivered True", "dead True"),
+    "redeliver redelivered",
 }
 # Of twelve drills each: to find what is broken on purpose, not the smallest example of it.
 WALKS = 20
@@ -52,15 +53,17 @@ BROKEN = [
         "SELECT t.event_id, pg",
         "SELECT t.event_id + generate_series(0, 1), pg",
     ),
-    Mutation("late reports lost", "expire_leases", "again = true,", "again = true, lease_token = NULL,"),
+    Mutation(
+        "late reports lost", "expire_leases", "requeued = true,", "requeued = true, lease_token = NULL,"
+    ),
     Mutation("release is charged", "release_sub_tasks", "attempt = s.attempt - 1", "attempt = s.attempt"),
-    Mutation("one more needed", "verdict", "p_succeeded >= p_required", "p_succeeded > p_required"),
-    Mutation("siblings go on", "advance_tasks", "IF v_early IS NOT NULL", "IF false"),
+    Mutation("one more needed", "decide_task", "p_succeeded >= p_required", "p_succeeded > p_required"),
+    Mutation("siblings go on", "advance_tasks", "IF v_unfinished IS NOT NULL", "IF false"),
     Mutation("too early", "take_due", "s.due_at <= rvq.clock()", "true"),
     Mutation("leases all expire", "expire_leases", "s.lease_expires_at <= v_now", "true"),
     Mutation("runs share an event", "retry_task", "v_event.id - v_task.id + 1", "v_event.id - v_task.id"),
     Mutation("settled by anyone", "settle_deliveries", "AND d.lease_token = a.lease_token", ""),
-    Mutation("not counted", "cancel_open_sub_tasks", "WHERE r.status = 'claimed'", "WHERE false"),
+    Mutation("not counted", "cancel_open_sub_tasks", "WHERE c.status = 'claimed'", "WHERE false"),
 ]
 
 

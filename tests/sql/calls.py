@@ -287,20 +287,20 @@ class Calls:
     def settle(
         self,
         *deliveries: Delivery,
-        verdict: str = "delivered",
+        decision: str = "delivered",
         outcome: str = "delivered",
         delay: float | None = None,
         code: int | None = 200,
         answer: bytes | None = None,
     ) -> list[int]:
-        """The same verdict for all; `delay` in seconds."""
+        """Settle all with the same decision; `delay` in seconds."""
         n, held = len(deliveries), ([d.id for d in deliveries], [d.token for d in deliveries])
         settled: list[int] = self.value(
             "SELECT rvq.settle_deliveries(%s::bigint[],%s::uuid[],%s,%s::float8[],%s::float8[],%s,%s::int[],"
             "%s::text[],%s::bytea[])",
             (
                 *held,
-                [verdict] * n,
+                [decision] * n,
                 [delay] * n,
                 [0.25] * n,
                 [outcome] * n,
@@ -313,10 +313,10 @@ class Calls:
 
     def put_off(self, *deliveries: Delivery, delay: float = 5, outcome: str = "timeout") -> list[int]:
         """Settle as failed for now."""
-        return self.settle(*deliveries, verdict="retry", outcome=outcome, delay=delay, code=None)
+        return self.settle(*deliveries, decision="retry", outcome=outcome, delay=delay, code=None)
 
     def give_up(self, *deliveries: Delivery, outcome: str = "http_error") -> list[int]:
-        return self.settle(*deliveries, verdict="dead", outcome=outcome, code=500)
+        return self.settle(*deliveries, decision="dead", outcome=outcome, code=500)
 
     def release_deliveries(self, *deliveries: Delivery) -> int:
         sql = "SELECT rvq.release_deliveries(%s::bigint[],%s::uuid[])"
@@ -325,8 +325,9 @@ class Calls:
     def expire_deliveries(self, limit: int = 1000) -> int:
         return int(self.value("SELECT rvq.expire_delivery_leases(%s)", (limit,)))
 
-    def redeliver(self, *ids: int) -> int:
-        return int(self.value("SELECT rvq.redeliver(%s::bigint[])", (list(ids),)))
+    def redeliver(self, *ids: int) -> list[str]:
+        outcomes: list[str] = self.value("SELECT rvq.redeliver(%s::bigint[])", (list(ids),))
+        return outcomes
 
     def ledger(self, delivery_id: int) -> list[tuple[int, str, str]]:
         """(attempt, outcome, status of the delivery then) of every attempt recorded."""

@@ -295,7 +295,7 @@ def test_a_dead_delivery_sent_again_starts_its_schedule_and_goes_on_counting(rvq
     (task_id,) = ended(rvq)
     (first,) = rvq.claim_deliveries()
     rvq.give_up(first)
-    assert rvq.redeliver(task_id) == 1
+    assert rvq.redeliver(task_id) == ["redelivered"]
     assert deliveries_by_status(rvq) == {"pending": 1}
     (second,) = rvq.claim_deliveries()
     assert (second.id, second.body) == (first.id, first.body)
@@ -307,7 +307,7 @@ def test_a_dead_delivery_sent_again_starts_its_schedule_and_goes_on_counting(rvq
 def test_a_delivered_event_can_be_sent_again(rvq: Calls) -> None:
     (task_id,) = ended(rvq)
     rvq.settle(*rvq.claim_deliveries())
-    assert rvq.value("SELECT rvq.redeliver_task(%s)", (task_id,)) == 1
+    assert rvq.value("SELECT rvq.redeliver_task(%s)", (task_id,)) == "redelivered"
     assert deliveries_by_status(rvq) == {"pending": 1}
     rvq.settle(*rvq.claim_deliveries())
     assert deliveries_by_status(rvq) == {"delivered": 1}
@@ -316,7 +316,7 @@ def test_a_delivered_event_can_be_sent_again(rvq: Calls) -> None:
 def test_a_pending_delivery_sent_again_is_due_now(rvq: Calls) -> None:
     (task_id,) = ended(rvq)
     rvq.put_off(*rvq.claim_deliveries(), delay=5000)
-    assert rvq.redeliver(task_id, task_id) == 1
+    assert rvq.redeliver(task_id, task_id) == ["redelivered", "redelivered"]
     (delivery,) = rvq.claim_deliveries()
     assert (delivery.attempt, delivery.tries) == (2, 1)
 
@@ -324,7 +324,7 @@ def test_a_pending_delivery_sent_again_is_due_now(rvq: Calls) -> None:
 def test_one_that_is_being_sent_is_left_alone(rvq: Calls) -> None:
     (task_id,) = ended(rvq)
     (delivery,) = rvq.claim_deliveries()
-    assert rvq.redeliver(task_id) == 1
+    assert rvq.redeliver(task_id) == ["redelivered"]
     assert rvq.claim_deliveries() == []
     assert rvq.settle(delivery) == [task_id]
 
@@ -335,7 +335,7 @@ def test_a_task_without_an_end_or_without_a_webhook_has_nothing_to_send(rvq: Cal
     silent = rvq.tasks()[0].id
     unfinished = rvq.create(webhook=URL)
     for task_id in (silent, unfinished):
-        assert rvq.value("SELECT rvq.redeliver_task(%s)", (task_id,)) == 0
+        assert rvq.value("SELECT rvq.redeliver_task(%s)", (task_id,)) == "nothing_to_send"
 
 
 def test_sending_again_waits_for_a_settle_under_way_and_counts_from_it(
@@ -348,7 +348,7 @@ def test_sending_again_waits_for_a_settle_under_way_and_counts_from_it(
     with background(redeliverer.redeliver, task_id) as answer:
         wait_until_blocked(rvq.connection, redeliverer.connection, settler.connection)
         settler.connection.commit()
-        assert answer.result(10) == 1
+        assert answer.result(10) == ["redelivered"]
     assert deliveries_by_status(rvq) == {"pending": 1}
     (again,) = rvq.claim_deliveries()
     assert (again.attempt, again.tries) == (2, 1)
@@ -364,7 +364,7 @@ def test_two_that_send_again_at_once_make_one_delivery(
     with background(second.redeliver, task_id) as answer:
         wait_until_blocked(rvq.connection, second.connection, first.connection)
         first.connection.commit()
-        assert answer.result(10) == 1
+        assert answer.result(10) == ["redelivered"]
     assert len(rvq.claim_deliveries()) == 1
 
 
@@ -373,5 +373,6 @@ def test_a_reset_meanwhile_makes_every_lease_unknown(rvq: Calls, database: Datab
     (delivery,) = rvq.claim_deliveries()
     database.rows("SELECT rvq.reset()")
     assert rvq.settle(delivery) == rvq.put_off(delivery) == []
-    assert rvq.release_deliveries(delivery) == rvq.redeliver(task_id) == rvq.expire_deliveries() == 0
+    assert rvq.release_deliveries(delivery) == rvq.expire_deliveries() == 0
+    assert rvq.redeliver(task_id) == ["unknown"]
     assert rvq.ledger(task_id) == []

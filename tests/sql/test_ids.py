@@ -35,7 +35,7 @@ def test_strange_task_ids_are_unknown(rvq: Calls, task_id: int) -> None:
         assert rvq.rows("SELECT * FROM rvq.read_task(%s)", (stranger,)) == []
         assert rvq.sub_tasks(stranger) == []
         assert rvq.cancel(stranger) == rvq.retry(stranger) == "unknown"
-        assert rvq.value("SELECT rvq.redeliver_task(%s)", (stranger,)) == -1
+        assert rvq.value("SELECT rvq.redeliver_task(%s)", (stranger,)) == "unknown"
         assert rvq.rows("SELECT * FROM rvq.list_deliveries_of_task(%s)", (stranger,)) == []
 
 
@@ -48,9 +48,9 @@ def test_strange_sub_task_ids_are_unknown(rvq: Calls, task_id: int) -> None:
     assert rvq.release(*leases) == ["unknown"] * len(ids)
 
 
-def test_strange_delivery_ids_are_skipped(rvq: Calls, task_id: int) -> None:
-    assert rvq.redeliver(*STRANGERS, task_id + 1) == 0
-    assert rvq.redeliver(*STRANGERS, task_id) == 1
+def test_strange_delivery_ids_are_unknown(rvq: Calls, task_id: int) -> None:
+    assert rvq.redeliver(*STRANGERS, task_id + 1) == ["unknown"] * (len(STRANGERS) + 1)
+    assert rvq.redeliver(*STRANGERS, task_id) == ["unknown"] * len(STRANGERS) + ["redelivered"]
     (delivery,) = rvq.claim_deliveries()
     wrong = [delivery._replace(id=i) for i in STRANGERS]
     assert rvq.settle(*wrong) == []

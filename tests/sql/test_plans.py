@@ -31,7 +31,7 @@ INSERT INTO rvq.open_tasks
 SELECT id, created_at, created_at + interval '1 day', 1, 1, policy, queue, webhook_url, webhook_host
   FROM rvq.tasks ORDER BY id DESC LIMIT {n};
 INSERT INTO rvq.open_sub_tasks
-       (id, queued_at, due_at, lease_expires_at, lease_token, status, max_attempts, again, queue)
+       (id, queued_at, due_at, lease_expires_at, lease_token, status, max_attempts, requeued, queue)
 SELECT id + 1, created_at, CASE WHEN n % 5 = 0 THEN created_at + interval '1 day' END,
        CASE WHEN n % 5 = 1 THEN created_at + interval '1 day' END,
        CASE WHEN n % 5 = 1 THEN gen_random_uuid() END,
@@ -235,9 +235,9 @@ def test_deliveries_are_picked_in_an_indexs_order_and_then_locked_by_id(
 
 def test_a_claim_reads_the_indexes_that_are_its_order(plans: Plans) -> None:
     plans.calls.claim(10)
-    plans.calls.claim(10, queues=["empty"])  # where nothing is queued again, the other lane is looked at
+    plans.calls.claim(10, queues=["empty"])  # where nothing new is queued, the requeued ones are looked at
     used = set().union(*(plan.indexes for plan in plans.take()))
-    assert {"open_sub_tasks_queued", "open_sub_tasks_queued_again", "open_sub_tasks_pkey"} <= used
+    assert {"open_sub_tasks_queued", "open_sub_tasks_requeued", "open_sub_tasks_pkey"} <= used
 
 
 BY_ID: dict[str, Callable[[Calls, Calls], object]] = {
@@ -256,8 +256,13 @@ BY_ID: dict[str, Callable[[Calls, Calls], object]] = {
 def test_what_is_named_is_found_by_its_id(plans: Plans, scene: Calls, name: str) -> None:
     """And not by going through all that is claimed, or due, for each that is named."""
     BY_ID[name](plans.calls, scene)
-    by_state = {"open_sub_tasks_lease", "open_sub_tasks_queued", "open_sub_tasks_queued_again"}
-    by_state |= {"open_sub_tasks_due", "open_sub_tasks_tried", "due_deliveries_due", "due_deliveries_lease"}
+    by_state = {"open_sub_tasks_lease", "open_sub_tasks_queued", "open_sub_tasks_requeued"}
+    by_state |= {
+        "open_sub_tasks_due",
+        "open_sub_tasks_attempted",
+        "due_deliveries_due",
+        "due_deliveries_lease",
+    }
     used = [plan.indexes & by_state for plan in plans.take()]
     assert [indexes for indexes in used if indexes] == []
 

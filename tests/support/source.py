@@ -40,6 +40,22 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 
 
+def strings(path: Path) -> list[str]:
+    """Return all string constants of a file but its docstrings, which may explain."""
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    return [
+        node.value
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings
+    ]
+
+
 def imports(path: Path) -> set[str]:
     """Every module that a file imports, anywhere in it; for `from a import b` both `a` and `a.b`."""
     return set(_imports(path))

@@ -174,6 +174,23 @@ def test_a_function_whose_file_is_gone_is_dropped(empty_database: str, observer:
     assert column(observer, names) == ["g"]
 
 
+def test_functions_that_use_each_other_are_replaced_under_other_names(
+    empty_database: str, observer: Connection
+) -> None:
+    """PostgreSQL knows what such a body uses, and drops no function that another one needs."""
+
+    def atomic(name: str, uses: str) -> SqlFile:
+        body = f"BEGIN ATOMIC SELECT rvq.{uses}(); END"
+        return SqlFile(name, f"CREATE OR REPLACE FUNCTION rvq.{name}() RETURNS int LANGUAGE sql {body};")
+
+    migrate(empty_database, files(ONE, functions=(function("a"), atomic("b", "a"), atomic("c", "b"))))
+    report = migrate(
+        empty_database, files(ONE, functions=(function("a2"), atomic("b2", "a2"), atomic("c", "b2")))
+    )
+    assert report == Report([], ["a2", "b2", "c"], ["a", "b"])
+    assert column(observer, "SELECT rvq.c()") == [1]
+
+
 def test_functions_may_call_each_other_in_any_order(empty_database: str, observer: Connection) -> None:
     migrate(empty_database, files(ONE, functions=(function("a", "SELECT rvq.b()"), function("b"))))
     assert column(observer, "SELECT rvq.a()") == [1]
@@ -189,7 +206,7 @@ def test_a_broken_function_changes_none_of_them(empty_database: str, observer: C
 
 def test_a_function_file_must_define_the_function_of_its_name(empty_database: str) -> None:
     misnamed = SqlFile("a", function("b").text)
-    with pytest.raises(MigrationError, match=r"functions/a\.sql does not create rvq\.a"):
+    with pytest.raises(MigrationError, match=r"a\.sql does not create rvq\.a"):
         migrate(empty_database, files(ONE, functions=(misnamed,)))
 
 

@@ -25,6 +25,17 @@ def test_migrations_come_by_number_and_functions_by_name(tmp_path: Path) -> None
     assert files.newest == 2
 
 
+def test_functions_come_in_the_order_of_their_names_whatever_their_folder(tmp_path: Path) -> None:
+    write(tmp_path, "migrations/0001_a.sql", "functions/x/b.sql", "functions/y/z/a.sql", "functions/c.sql")
+    assert list(SqlFiles.read(tmp_path).functions) == ["a", "b", "c"]
+
+
+def test_a_function_that_two_folders_have_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "migrations/0001_a.sql", "functions/read/task.sql", "functions/finish/task.sql")
+    with pytest.raises(SqlFilesError, match=r"read/task\.sql: another folder has a function of this name"):
+        SqlFiles.read(tmp_path)
+
+
 @pytest.mark.parametrize(
     "names",
     [
@@ -35,6 +46,7 @@ def test_migrations_come_by_number_and_functions_by_name(tmp_path: Path) -> None
         ("migrations/1_a.sql",),
         ("migrations/0001-a.sql",),
         ("migrations/0001_a.sql", "functions/Claim.sql"),
+        ("migrations/0001_a.sql", "functions/claim/2nd.sql"),
     ],
 )
 def test_a_gap_a_double_or_a_strange_name_is_refused(tmp_path: Path, names: tuple[str, ...]) -> None:

@@ -1,0 +1,46 @@
+-- While a long transaction keeps vacuum from removing them, the index entries of claimed sub_tasks stay in front of
+-- those that are queued. The floor lets claim start past them. It may rise to a moment only once no writer that began
+-- before that moment is under way, for such a writer may be a create with an older queued_at. All writers hold the
+-- door.
+-- Locks: queues by name. It does not hold the door, it looks who does.
+-- Callers: dispatcher/store.py
+CREATE OR REPLACE FUNCTION rvq.raise_claim_floors() RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    v_now timestamptz := rvq.clock();
+    v_writers text[];
+    v_raised integer;
+BEGIN
+    v_writers := ARRAY(SELECT l.virtualtransaction FROM pg_locks AS l
+                        WHERE l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2 AND l.granted
+                          AND l.pid <> pg_backend_pid()
+                          AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()));
+    FOR i IN 1 .. 100 LOOP
+        EXIT WHEN NOT EXISTS (SELECT FROM pg_locks AS l
+                               WHERE l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2
+                                 AND l.virtualtransaction = ANY (v_writers));
+        IF i = 100 THEN
+            RETURN 0;
+        END IF;
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+    INSERT INTO rvq.queues AS q (queue, claim_floor)
+    SELECT c.queue, f.floor
+      FROM rvq.counters AS c
+      LEFT JOIN rvq.queues AS k ON k.queue = c.queue
+      CROSS JOIN LATERAL (
+          SELECT least(v_now, (SELECT s.queued_at FROM rvq.open_sub_tasks AS s
+                                WHERE s.status = 'queued' AND NOT s.requeued AND s.queue = c.queue
+                                  AND s.queued_at >= coalesce(k.claim_floor, '-infinity')
+                                ORDER BY s.queued_at, s.id LIMIT 1)) AS floor) AS f
+     WHERE f.floor > coalesce(k.claim_floor, '-infinity')
+     ORDER BY c.queue
+    ON CONFLICT (queue) DO UPDATE SET claim_floor = greatest(q.claim_floor, excluded.claim_floor);
+    GET DIAGNOSTICS v_raised = ROW_COUNT;
+    RETURN v_raised;
+END $$;
+COMMENT ON FUNCTION rvq.raise_claim_floors() IS
+    'Let claim start at the oldest queued sub_task of each queue; return how many floors rose.';

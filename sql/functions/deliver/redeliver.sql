@@ -1,0 +1,43 @@
+-- Makes deliveries pending once more, their schedule from its start, under the same webhook-id. One that is pending
+-- already is due now; one that is being sent is left alone.
+-- Locks: door, due_deliveries by id (insert or update).
+-- Callers: rvq.redeliver_task, app/admin/store.py
+CREATE OR REPLACE FUNCTION rvq.redeliver(p_ids bigint[]) RETURNS text[]
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    v_id bigint;
+    v_last rvq.delivery_attempts;
+    v_task rvq.tasks;
+    v_redelivered bigint[] := '{}';
+BEGIN
+    PERFORM rvq.hold_door();
+    FOR v_id IN SELECT DISTINCT i FROM unnest(p_ids) AS i ORDER BY 1 LOOP
+        SELECT * INTO v_task FROM rvq.tasks AS t WHERE t.id = rvq.task_of(v_id);
+        CONTINUE WHEN v_task.webhook_url IS NULL OR NOT EXISTS (SELECT FROM rvq.events AS e WHERE e.id = v_id);
+        v_redelivered := v_redelivered || v_id;
+        LOOP
+            INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
+            VALUES (v_id, rvq.clock(), v_task.queue, v_task.webhook_host, v_task.webhook_url) ON CONFLICT DO NOTHING;
+            IF FOUND THEN
+                -- It is read only now: the insert waited for whoever was settling it, and nobody can settle it before
+                -- we are done.
+                SELECT * INTO v_last FROM rvq.delivery_attempts AS a WHERE a.id = v_id ORDER BY a.attempt DESC LIMIT 1;
+                UPDATE rvq.due_deliveries AS d SET attempt = coalesce(v_last.attempt, 0) WHERE d.id = v_id;
+                INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)
+                VALUES (v_task.queue, 1, -(v_last.status = 'delivered')::integer, -(v_last.status = 'dead')::integer);
+                EXIT;
+            END IF;
+            UPDATE rvq.due_deliveries AS d SET due_at = rvq.clock(), tries = 0
+             WHERE d.id = v_id AND d.lease_token IS NULL;
+            -- Neither: it was settled after the insert had met it, and is not pending any more.
+            EXIT WHEN FOUND OR EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = v_id);
+        END LOOP;
+    END LOOP;
+    RETURN ARRAY(SELECT CASE WHEN i.id = ANY (v_redelivered) THEN 'redelivered' ELSE 'unknown' END
+                   FROM unnest(p_ids) WITH ORDINALITY AS i(id, position) ORDER BY i.position);
+END $$;
+COMMENT ON FUNCTION rvq.redeliver(bigint[]) IS
+    'Send these deliveries once more; return one outcome each, in order: redelivered, unknown.';

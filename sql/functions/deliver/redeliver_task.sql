@@ -1,0 +1,18 @@
+-- Locks: door (before it reads: reset waits for readers), then as rvq.redeliver.
+-- Callers: app/partner/store.py
+CREATE OR REPLACE FUNCTION rvq.redeliver_task(p_task_id bigint) RETURNS text
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    v_id bigint;
+BEGIN
+    PERFORM rvq.hold_door();
+    IF NOT EXISTS (SELECT FROM rvq.tasks AS t WHERE t.id = p_task_id) THEN
+        RETURN 'unknown';
+    END IF;
+    SELECT e.id INTO v_id FROM rvq.events AS e WHERE e.id >= p_task_id AND e.id < p_task_id + 16384
+     ORDER BY e.id DESC LIMIT 1;
+    RETURN CASE WHEN rvq.redeliver(ARRAY[v_id]) = '{redelivered}' THEN 'redelivered' ELSE 'nothing_to_send' END;
+END $$;
+COMMENT ON FUNCTION rvq.redeliver_task(bigint) IS
+    'Send the last event of a task once more; return redelivered, nothing_to_send or unknown.';

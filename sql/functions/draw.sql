@@ -1,4 +1,0 @@
-CREATE OR REPLACE FUNCTION rvq.draw() RETURNS text
-LANGUAGE sql VOLATILE
-AS $$ SELECT right(replace(gen_random_uuid()::text, '-', ''), 16) $$;
-COMMENT ON FUNCTION rvq.draw() IS '16 hex digits, 62 bits of them from the server''s strong random source.';

@@ -1,0 +1,63 @@
+-- A lease that ran out spends its attempt: back-off and retry, or failed. The token stays in the row, so that a late
+-- report still counts as long as nobody took the sub_task over. Token and time (which is set while the sub_task is
+-- claimed, and only then) are checked again where they are written: before the lock was held, a worker may have
+-- reported or extended the lease.
+-- Locks: door, gates by number, sub_tasks by (queued_at, id), tasks by id.
+-- Callers: dispatcher/store.py
+CREATE OR REPLACE FUNCTION rvq.expire_leases(p_limit integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off
+SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
+AS $$
+DECLARE
+    v_error constant text := '{"code":"lease_expired","message":"the lease expired before the worker reported"}';
+    v_ids bigint[];
+    v_tokens uuid[];
+    v_task_ids bigint[];
+    v_previous rvq.sub_task_status[];
+    v_statuses rvq.outcome_status[];
+    v_gated bigint[];
+    v_expired integer;
+    v_now timestamptz := rvq.clock();
+BEGIN
+    PERFORM rvq.hold_door();
+    SELECT array_agg(e.id), array_agg(e.lease_token) INTO v_ids, v_tokens
+      FROM (SELECT s.id, s.lease_token FROM rvq.open_sub_tasks AS s
+             WHERE s.status = 'claimed' AND s.lease_expires_at <= v_now ORDER BY s.lease_expires_at LIMIT p_limit) AS e;
+    IF v_ids IS NULL THEN
+        RETURN 0;
+    END IF;
+    v_gated := rvq.hold_gates(v_ids);
+    PERFORM rvq.lock_sub_tasks(
+        v_ids || rvq.siblings_to_lock(v_gated, v_ids, array_fill(false, ARRAY[cardinality(v_ids)])));
+    v_now := rvq.clock();
+    WITH failed AS (
+        DELETE FROM rvq.open_sub_tasks AS s USING unnest(v_ids, v_tokens) AS e(id, lease_token)
+         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
+           AND s.attempt >= s.max_attempts
+        RETURNING s.id, s.attempt, s.worker_id),
+    retried AS (
+        UPDATE rvq.open_sub_tasks AS s
+           SET status = 'scheduled', due_at = v_now + rvq.retry_delay(s.attempt), requeued = true,
+               lease_expires_at = NULL
+          FROM unnest(v_ids, v_tokens) AS e(id, lease_token)
+         WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
+           AND s.attempt < s.max_attempts
+        RETURNING s.id, s.attempt, s.worker_id, s.queue),
+    fact AS (
+        INSERT INTO rvq.outcomes (id, ended_at, attempt, status, worker_id, error)
+        SELECT f.id, v_now, f.attempt, 'failed'::rvq.outcome_status, f.worker_id, v_error FROM failed AS f
+        UNION ALL
+        SELECT r.id, v_now, r.attempt, 'retrying', r.worker_id, v_error FROM retried AS r),
+    counted AS (
+        INSERT INTO rvq.counter_deltas (queue, scheduled, claimed)
+        SELECT r.queue, count(*), -count(*) FROM retried AS r GROUP BY r.queue)
+    SELECT array_agg(rvq.task_of(f.id)), array_agg('claimed'::rvq.sub_task_status),
+           array_agg('failed'::rvq.outcome_status), count(*) + (SELECT count(*) FROM retried)
+      INTO v_task_ids, v_previous, v_statuses, v_expired FROM failed AS f;
+    IF v_task_ids IS NOT NULL THEN
+        PERFORM rvq.advance_tasks(v_task_ids, v_previous, v_statuses, NULL, v_now);
+    END IF;
+    RETURN v_expired;
+END $$;
+COMMENT ON FUNCTION rvq.expire_leases(integer) IS 'End the leases that ran out, a batch at a time; return how many.';

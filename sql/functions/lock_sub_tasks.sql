@@ -1,8 +1,0 @@
--- Locks: sub_tasks by (queued_at, id). The one place where more than one sub_task is waited for.
-CREATE OR REPLACE FUNCTION rvq.lock_sub_tasks(p_ids bigint[]) RETURNS void
-LANGUAGE plpgsql VOLATILE
-AS $$
-BEGIN
-    PERFORM 1 FROM rvq.open_sub_tasks AS s WHERE s.id = ANY (p_ids) ORDER BY s.queued_at, s.id FOR UPDATE;
-END $$;
-COMMENT ON FUNCTION rvq.lock_sub_tasks(bigint[]) IS 'Lock these open sub_tasks in the one lock order.';

@@ -1,0 +1,25 @@
+-- Drops a day's tasks and subtracts what they count for from the counters: both or neither. While it counts, no task or
+-- delivery of the day can end (the tables that would say so are locked against writers). The day is looked at once more
+-- when its tasks are locked, because an admin may have reopened one meanwhile.
+-- Locks: outcomes, events and delivery_attempts of the day against writers (not waited for); then as
+-- rvq.drop_partition.
+-- Callers: rvq.drop_expired_partitions
+CREATE OR REPLACE FUNCTION rvq.drop_day_of_tasks(p_day integer) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+    EXECUTE format('LOCK TABLE rvq.outcomes_%1$s, rvq.events_%1$s, rvq.delivery_attempts_%1$s'
+                   ' IN SHARE MODE NOWAIT', p_day);
+    IF rvq.day_is_open(p_day) THEN
+        RETURN false;
+    END IF;
+    PERFORM rvq.subtract_day_counts(p_day);
+    IF NOT rvq.drop_partition('tasks', p_day) OR rvq.day_is_open(p_day) THEN
+        RAISE lock_not_available;
+    END IF;
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
+COMMENT ON FUNCTION rvq.drop_day_of_tasks(integer) IS
+    'Drop the tasks of that day, counters included; return false when the day is open or a lock was not to be had.';

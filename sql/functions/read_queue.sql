@@ -1,9 +1,0 @@
--- Callers: app/admin/store.py
-CREATE OR REPLACE FUNCTION rvq.read_queue(p_queue text) RETURNS TABLE (paused boolean, scheduled bigint, queued bigint, claimed bigint)
-LANGUAGE sql STABLE
-AS $$
-    SELECT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = p_queue), false),
-           coalesce(sum(c.scheduled), 0)::bigint, coalesce(sum(c.queued), 0)::bigint, coalesce(sum(c.claimed), 0)::bigint
-      FROM rvq.current_counters AS c WHERE c.queue = p_queue
-$$;
-COMMENT ON FUNCTION rvq.read_queue(text) IS 'Whether a queue is paused and what waits in it. A queue nobody used yet is empty and not paused.';

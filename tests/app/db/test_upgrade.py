@@ -1,0 +1,90 @@
+"""A database of 0.1.0, with work in it, becomes one of this release: nothing of it is lost or stops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from app.db.migrations import migrate
+from app.db.sql_files import SqlFile, SqlFiles
+from tests.sql.calls import URL, Calls
+from tests.support.concurrency import wait_until
+from tests.support.database import Database
+
+MIGRATIONS_OF_0_1_0 = 5
+# What has another name since: functions, and the column of those queued more than once.
+NAMES_OF_0_1_0 = {
+    "hold_door": "enter",
+    "hold_gates": "enter_gates",
+    "random_hex": "draw",
+    "decide_task": "verdict",
+    "claim_idempotency_keys": "use_keys",
+    "end_tasks": "end_early",
+    "take_requeued": "take_again",
+    "siblings_to_lock": "siblings_at_stake",
+    "record_host_health": "note_host_health",
+    "requeued": "again",
+}
+RENAMED = re.compile(rf"\b({'|'.join(NAMES_OF_0_1_0)})\b")
+
+
+def older_files() -> SqlFiles:
+    """Return what 0.1.0 had: its migrations, and functions under the names of then."""
+    ours = SqlFiles.read()
+    older = [SqlFile(_rename(file.name), _rename(file.text)) for file in ours.functions.values()]
+    migrations = {number: file for number, file in ours.migrations.items() if number <= MIGRATIONS_OF_0_1_0}
+    return SqlFiles(migrations, {file.name: file for file in older})
+
+
+def _rename(text: str) -> str:
+    return RENAMED.sub(lambda found: NAMES_OF_0_1_0[found.group()], text)
+
+
+@pytest.fixture
+def older(empty_database: str) -> Iterator[Database]:
+    """A database of 0.1.0, with partitions."""
+    migrate(empty_database, older_files())
+    database = Database(empty_database)
+    database.rows("SELECT rvq.create_partitions(1)")
+    yield database
+    database.close()
+
+
+@pytest.mark.versions
+def test_leases_retries_deliveries_and_cursors_go_on_after_the_upgrade(older: Database) -> None:
+    rvq = Calls(older.main)
+    ended = rvq.create(1, webhook=URL, key="key", body_hash=b"x")
+    rvq.succeed(rvq.claim_one())
+    feed = "SELECT xid::text, id FROM rvq.list_events(%s::text::xid8, %s, 10)"
+    wait_until(lambda: rvq.rows(feed, ("0", 0)), "the event is in the feed", 60)
+    (cursor,) = rvq.rows(feed, ("0", 0))
+    (delivery,) = rvq.claim_deliveries()
+    held, retried, released, new = (rvq.create(queue=q) for q in ("held", "retried", "released", "new"))
+    fast = rvq.create(queue="fast", policy="fail_fast")
+    held_lease, fast_lease = rvq.claim_one(queues=["held"]), rvq.claim_one(queues=["fast"])
+    rvq.fail(rvq.claim_one(queues=["retried"]), retry_after=0)
+    rvq.release(rvq.claim_one(queues=["released"]))
+
+    migrate(older.url)
+
+    assert rvq.succeed(held_lease) == ["succeeded"]
+    assert rvq.fail_for_good(fast_lease) == ["failed"]
+    taken = rvq.claim(10, queues=["retried", "released", "new"])
+    assert [(lease.id - 1, lease.attempt) for lease in taken] == [(retried, 2), (released, 1), (new, 1)]
+    assert rvq.succeed(*taken) == ["succeeded"] * 3
+    assert rvq.settle(delivery) == [ended]
+    assert rvq.post(1, key="key", body_hash=b"x").outcome == "replayed"
+    assert {rvq.task(task).status for task in (ended, held, retried, released, new)} == {"succeeded"}
+    assert rvq.task(fast).status == "failed"
+    wait_until(lambda: len(rvq.rows(feed, cursor)) == 5, "the later events are in the feed", 60)
+    assert rvq.redeliver(ended) == ["redelivered"]
+    assert older.drift() == []
+
+
+def test_the_upgrade_leaves_the_functions_of_the_files_and_the_generated_ones(older: Database) -> None:
+    report = migrate(older.url)
+    assert set(NAMES_OF_0_1_0.values()) - {"again"} == set(report.dropped)
+    there = older.column("SELECT proname::text FROM pg_proc WHERE pronamespace = 'rvq'::regnamespace")
+    assert sorted(there) == sorted([*SqlFiles.read().functions, "payloads_of", "bodies_of"])
