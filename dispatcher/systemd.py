@@ -1,4 +1,4 @@
-"""systemd's notify protocol: datagrams to the socket that the environment names."""
+"""The notify protocol of systemd: datagrams to the socket that the environment names."""
 
 from __future__ import annotations
 

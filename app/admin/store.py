@@ -23,11 +23,11 @@ class Store:
         return Task.from_row(row) if row else None
 
     def cancel_task(self, task_id: int) -> str:
-        """cancelled, finished or unknown."""
+        """Cancel a task: cancelled, finished or unknown."""
         return str(self._pool.value("SELECT rvq.cancel_task(%s)", (task_id,)))
 
     def retry_task(self, task_id: int) -> str:
-        """retried, unfinished, nothing_failed or unknown."""
+        """Run what failed of a task again: retried, unfinished, nothing_failed or unknown."""
         return str(self._pool.value("SELECT rvq.retry_task(%s)", (task_id,)))
 
     def read_queue(self, queue: str) -> Queue:
@@ -60,7 +60,7 @@ class Store:
         return [AuditedCounter(*row) for row in self._pool.rows(sql)]
 
     def repair_counters(self) -> int:
-        """How many had drifted."""
+        """Repair the counters; return how many had drifted."""
         return int(self._pool.value(PATIENTLY + "SELECT rvq.repair_counters()"))
 
     def reset(self) -> None:

@@ -51,8 +51,7 @@ class MigrationError(Exception):
 
 @dataclass(frozen=True)
 class Report:
-    """What a run changed: names of migrations (`0003_create_counters`), of functions made or replaced, and
-    of functions dropped."""
+    """The names of what a run changed: migrations (`0003_create_counters`), functions made, functions dropped."""
 
     migrations: list[str]
     functions: list[str]

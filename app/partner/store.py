@@ -87,7 +87,7 @@ class Store:
         return [Created(*row) for row in rows]
 
     def refusal(self) -> str:
-        """Why create refuses."""
+        """Return why create refuses."""
         return str(self._pool.value("SELECT refusal FROM rvq.read_admission()") or "it was so a moment ago")
 
     def read_task(self, task_id: int) -> Task | None:
@@ -106,7 +106,7 @@ class Store:
         return list(map(SubTask.from_row, rows))
 
     def cancel_task(self, task_id: int) -> str:
-        """cancelled, finished or unknown."""
+        """Cancel a task: cancelled, finished or unknown."""
         return str(self._pool.value("SELECT rvq.cancel_task(%s)", (task_id,)))
 
     def list_deliveries(self, task_id: int) -> list[TaskDelivery]:
@@ -118,7 +118,7 @@ class Store:
         return str(self._pool.value("SELECT rvq.redeliver_task(%s)", (task_id,)))
 
     def list_events(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, str]]:
-        """(xid, id, body) of the events after a place in the feed, in its order."""
+        """Return (xid, id, body) of the events after a place in the feed, in its order."""
         params = (str(after[0]), after[1], limit)
         rows = self._pool.rows(
             "SELECT xid::text, id, body FROM rvq.list_events(%s::text::xid8, %s, %s)", params
@@ -126,12 +126,12 @@ class Store:
         return [(int(xid), number, body) for xid, number, body in rows]
 
     def read_event(self, event_id: int) -> str | None:
-        """The body that was signed and sent."""
+        """Return the body that was signed and sent."""
         row = self._pool.row("SELECT rvq.read_event(%s)", (event_id,))
         return row[0] if row else None
 
     def stats(self) -> str:
-        """A JSON document."""
+        """Return the statistics as a JSON document."""
         return str(self._pool.value("SELECT rvq.stats()"))
 
 

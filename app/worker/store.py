@@ -67,12 +67,12 @@ class Store:
         return self._merger.submit(self._claim, claim, key=key, weight=claim.limit)
 
     def complete(self, worker_id: str, reports: Sequence[Report]) -> Future[list[str]]:
-        """One outcome each: succeeded, retrying, failed, duplicate, stale or unknown."""
+        """Store reports; one outcome each: succeeded, retrying, failed, duplicate, stale or unknown."""
         weight = max(len(reports), sum(len(report.result or "") for report in reports) // 1024)
         return self._merger.submit(self._complete, (worker_id, reports), weight=weight)
 
     def _claim(self, claims: Sequence[Claim]) -> list[list[ClaimedSubTask]]:
-        """Of claims that differ in worker and limit only."""
+        """Make one call for claims that differ in worker and limit only."""
         _CLAIMS.batches.inc()
         _CLAIMS.calls.inc(len(claims))
         workers, limits = [claim.worker_id for claim in claims], [claim.limit for claim in claims]
@@ -106,13 +106,13 @@ class Store:
         return [list(itertools.islice(outcomes, len(of_worker))) for _, of_worker in of_workers]
 
     def heartbeat(self, lease_seconds: int, leases: Sequence[Lease]) -> list[str]:
-        """One outcome each: extended, stale, cancelled or unknown."""
+        """Extend leases; one outcome each: extended, stale, cancelled or unknown."""
         sql = "SELECT rvq.heartbeat_sub_tasks(%s, %s::bigint[], %s::uuid[])"
         outcomes: list[str] = self._pool.value(sql, (lease_seconds, *_lease_arrays(leases)))
         return outcomes
 
     def release(self, leases: Sequence[Lease]) -> list[str]:
-        """One outcome each: released, stale or unknown."""
+        """Give leases back; one outcome each: released, stale or unknown."""
         sql = "SELECT rvq.release_sub_tasks(%s::bigint[], %s::uuid[])"
         outcomes: list[str] = self._pool.value(sql, _lease_arrays(leases))
         return outcomes
@@ -123,5 +123,5 @@ def _lease_arrays(leases: Sequence[Lease]) -> tuple[str, str]:
 
 
 def _array(values: Iterable[str]) -> str:
-    """PostgreSQL's array literal of words that need no quoting."""
+    """Return PostgreSQL's array literal of words that need no quoting."""
     return "{" + ",".join(values) + "}"

@@ -1,4 +1,4 @@
-"""The SQL functions' own files, for the guards: what stands in their headers, and who calls them."""
+"""The SQL functions' own files, for the guards, and who calls them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,6 @@ CALL = re.compile(r"\brvq\.(\w+)\(")
 def function_files() -> list[Path]:
     """Return the file of each function, in the order of their names."""
     return sorted(FUNCTIONS.rglob("*.sql"), key=lambda path: path.name)
-
-
-def header(path: Path) -> list[str]:
-    """Return the comment above a function, line by line."""
-    lines = path.read_text().splitlines()
-    return lines[: next(number for number, line in enumerate(lines) if not line.startswith("--"))]
-
-
-def named_callers(path: Path) -> list[str] | None:
-    """Return what the header says of the callers; None where it says nothing."""
-    found = re.search(r"^-- Callers: (.*)$", "\n".join(header(path)), re.MULTILINE)
-    return found.group(1).split(", ") if found else None
 
 
 @cache

@@ -4,7 +4,6 @@
 -- MiB. Sub_tasks are locked by one statement and updated by the next, which sees what was locked: an UPDATE that finds
 -- a row changed since its snapshot would run what it joins once more, locks, limit and all.
 -- Locks: door; sub_tasks with SKIP LOCKED (see rvq.take_queued). It writes no row of a task.
--- Callers: app/worker/store.py
 CREATE OR REPLACE FUNCTION rvq.claim_sub_tasks(
     p_worker_ids text[], p_limits integer[], p_lease_seconds integer, p_queues text[]
 ) RETURNS TABLE (claim integer, id bigint, queue text, attempt integer, max_attempts integer, payload text,

@@ -1,7 +1,6 @@
 -- A sub_task is claimed as long as lease_expires_at is set. The status is not asked, or a plan made on an empty queue
 -- would go through all leases for each one named. Nor is EXISTS, which may be answered by hashing the whole table.
 -- Locks: door, sub_tasks by (queued_at, id).
--- Callers: app/worker/store.py
 CREATE OR REPLACE FUNCTION rvq.heartbeat_sub_tasks(
     p_lease_seconds integer, p_ids bigint[], p_lease_tokens uuid[]
 ) RETURNS text[]

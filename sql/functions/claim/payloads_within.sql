@@ -1,6 +1,5 @@
 -- Reads the payloads of the first of these sub_tasks, 128 at a time, until there are p_bytes. The sub_tasks that are
 -- left out were locked for nothing.
--- Callers: rvq.claim_sub_tasks
 CREATE OR REPLACE FUNCTION rvq.payloads_within(p_ids bigint[], p_bytes integer) RETURNS text[]
 LANGUAGE plpgsql STABLE
 AS $$

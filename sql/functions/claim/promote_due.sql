@@ -1,5 +1,4 @@
 -- Locks: door; sub_tasks with SKIP LOCKED (see rvq.take_without_waiting).
--- Callers: rvq.claim_sub_tasks, dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.promote_due(p_limit integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off

@@ -3,7 +3,6 @@
 -- before that moment is under way, for such a writer may be a create with an older queued_at. All writers hold the
 -- door.
 -- Locks: queues by name. It does not hold the door, it looks who does.
--- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.raise_claim_floors() RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off

@@ -1,6 +1,5 @@
 -- Written like rvq.heartbeat_sub_tasks, for the same reasons.
 -- Locks: door, sub_tasks by (queued_at, id).
--- Callers: app/worker/store.py
 CREATE OR REPLACE FUNCTION rvq.release_sub_tasks(p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off

@@ -2,7 +2,6 @@
 -- look. Once requeued, it is found. This walks the dead entries that the floor is there to avoid: once a minute, not at
 -- each claim.
 -- Locks: door; sub_tasks by (queued_at, id), with SKIP LOCKED.
--- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.rescue_below_floors() RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off

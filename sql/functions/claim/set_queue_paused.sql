@@ -1,5 +1,4 @@
 -- Locks: the queue's row.
--- Callers: app/admin/store.py
 CREATE OR REPLACE FUNCTION rvq.set_queue_paused(p_queue text, p_paused boolean) RETURNS void
 LANGUAGE sql VOLATILE
 AS $$

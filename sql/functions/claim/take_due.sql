@@ -1,5 +1,4 @@
 -- Locks: sub_tasks in the order of their due times, with SKIP LOCKED, which may wait (see rvq.take_new).
--- Callers: rvq.take_without_waiting
 CREATE OR REPLACE FUNCTION rvq.take_due(p_limit integer) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -7,7 +7,6 @@
 -- would wait for our commit. Hence p_untouched: a row's xmax is 0, or the last transaction that locked or changed it.
 -- One over a thousand transactions old is most likely of a claim that was rolled back; if not, SKIP LOCKED finds out.
 -- Locks: sub_tasks by (queued_at, id), with SKIP LOCKED.
--- Callers: rvq.take_queued, rvq.take_without_waiting
 CREATE OR REPLACE FUNCTION rvq.take_new(p_queue text, p_limit integer, p_untouched boolean) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 AS $$

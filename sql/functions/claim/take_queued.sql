@@ -3,7 +3,6 @@
 -- because others had touched it is looked at too.
 -- p_holds_locks: the caller holds sub_tasks already, and must not wait for another.
 -- Locks: sub_tasks by (queued_at, id), with SKIP LOCKED.
--- Callers: rvq.claim_sub_tasks
 CREATE OR REPLACE FUNCTION rvq.take_queued(p_queue text, p_limit integer, p_holds_locks boolean) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 AS $$

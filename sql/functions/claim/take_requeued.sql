@@ -1,5 +1,4 @@
 -- Locks: sub_tasks by (queued_at, id), with SKIP LOCKED, which may wait (see rvq.take_new).
--- Callers: rvq.take_queued, rvq.take_without_waiting
 CREATE OR REPLACE FUNCTION rvq.take_requeued(p_queue text, p_limit integer) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -3,7 +3,6 @@
 -- PostgreSQL looks for deadlocks (deadlock_timeout, 1 s).
 -- p_kind: 'new', 'requeued' or 'due' (of any queue).
 -- Locks: sub_tasks with SKIP LOCKED; it waits for one for 10 ms at most.
--- Callers: rvq.promote_due, rvq.take_queued
 CREATE OR REPLACE FUNCTION rvq.take_without_waiting(p_kind text, p_queue text, p_limit integer) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '10ms'

@@ -1,6 +1,5 @@
 -- Counters and truth are read in one snapshot. It reads all facts, which takes minutes on a large history, and blocks
 -- nobody.
--- Callers: rvq.repair_counters, app/admin/store.py, dispatcher/store.py, rvq/doctor/store.py
 CREATE OR REPLACE FUNCTION rvq.audit() RETURNS TABLE (queue text, counter text, counted bigint, truth bigint)
 LANGUAGE sql STABLE
 AS $$

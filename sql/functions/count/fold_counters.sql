@@ -1,6 +1,5 @@
 -- One folds at a time; a second one has nothing to do.
 -- Locks: door, the folder's lock (not waited for), counters by queue.
--- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.fold_counters() RETURNS integer
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -1,7 +1,6 @@
 -- Drift does not change while traffic goes on (counter and truth move together), so adding its opposite is exact
 -- without stopping anybody. One repairs at a time, or two would both add it.
 -- Locks: door, the repairers' lock.
--- Callers: app/admin/store.py
 CREATE OR REPLACE FUNCTION rvq.repair_counters() RETURNS integer
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -2,7 +2,6 @@
 -- the delivery ended. Few have a second one, so what is looked up for "no later one" is small (a task's events are
 -- numbered without gaps).
 -- Locks: none. It only inserts.
--- Callers: rvq.drop_day_of_tasks
 CREATE OR REPLACE FUNCTION rvq.subtract_day_counts(p_day integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET work_mem = '128MB' SET jit = off

@@ -1,7 +1,6 @@
 -- Finds out whether the queue is about to degrade, so that create refuses (503) before claims get slow. Claims and
 -- completes go on: they reduce the backlog. Only members of pg_read_all_stats see the transactions of other roles.
 -- Locks: the row of rvq.admission.
--- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.check_admission() RETURNS text
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -1,7 +1,6 @@
 -- Tells for tasks about to be created which are new, and which came before under the same idempotency key.
 -- p_refused: no new task is taken in now. A replay is still answered: it is no more work.
 -- Locks: idempotency keys in order (it waits for a request with the same key).
--- Callers: rvq.create_tasks
 CREATE OR REPLACE FUNCTION rvq.claim_idempotency_keys(
     p_keys text[], p_body_hashes bytea[], p_task_ids bigint[], p_refused boolean
 ) RETURNS TABLE (outcomes text[], task_ids bigint[])

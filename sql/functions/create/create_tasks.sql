@@ -3,7 +3,6 @@
 -- one entry a task.
 -- Locks: door, idempotency keys in order (it waits for a request with the same key); then it only inserts.
 -- Errors: 23514 when no partition covers today (rvq.create_partitions makes it).
--- Callers: app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.create_tasks(
     p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[],
     p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamptz[], p_policies text[], p_required integer[],

@@ -1,7 +1,6 @@
 -- Inserts those of the tasks whose outcome is 'created'; the arrays are those of rvq.create_tasks. A clock that was set
 -- back must not put sub_tasks below the floor where claim starts to look, hence the look at the floors.
 -- Locks: none. It only inserts.
--- Callers: rvq.create_tasks
 CREATE OR REPLACE FUNCTION rvq.insert_tasks(
     p_now timestamptz, p_ids bigint[], p_outcomes text[], p_queues text[], p_totals integer[], p_payloads text[],
     p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[],

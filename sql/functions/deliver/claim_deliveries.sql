@@ -3,7 +3,6 @@
 -- That keeps one bad host from taking every thread. waited: seconds since the delivery was due.
 -- Locks: door, the delivery claimers' lock (they take turns, so that the limits are exact), due_deliveries by id with
 -- SKIP LOCKED.
--- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.claim_deliveries(
     p_limit integer, p_lease_seconds float8, p_host_limit integer, p_hosts text[] DEFAULT '{}',
     p_host_limits integer[] DEFAULT '{}'

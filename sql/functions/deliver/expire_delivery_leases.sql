@@ -1,7 +1,6 @@
 -- A dispatcher died, or lost the database, between its claim and its record: whether the receiver saw the event is not
 -- known. The ledger says so, and the delivery is due at once, under the same webhook-id.
 -- Locks: door, due_deliveries by id with SKIP LOCKED.
--- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.expire_delivery_leases(p_limit integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off

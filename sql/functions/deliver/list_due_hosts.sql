@@ -1,5 +1,4 @@
 -- This is a loose index scan: one index probe a host, however many deliveries wait.
--- Callers: rvq.claim_deliveries, dispatcher/store.py, rvq/doctor/store.py
 CREATE OR REPLACE FUNCTION rvq.list_due_hosts() RETURNS TABLE (host text, oldest_due_at timestamptz)
 LANGUAGE sql STABLE
 AS $$

@@ -1,7 +1,6 @@
 -- The breaker: after five attempts in a row without an answer a host rests for 1 s, and twice as long each time up to a
 -- minute; then one delivery probes it. Healthy hosts have no row, so a good delivery writes nothing here.
 -- Locks: webhook_hosts by host.
--- Callers: rvq.settle_deliveries
 CREATE OR REPLACE FUNCTION rvq.record_host_health(p_hosts text[], p_healthy boolean[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$

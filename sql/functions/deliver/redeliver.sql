@@ -1,7 +1,6 @@
 -- Makes deliveries pending once more, their schedule from its start, under the same webhook-id. One that is pending
 -- already is due now; one that is being sent is left alone.
 -- Locks: door, due_deliveries by id (insert or update).
--- Callers: rvq.redeliver_task, app/admin/store.py
 CREATE OR REPLACE FUNCTION rvq.redeliver(p_ids bigint[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off

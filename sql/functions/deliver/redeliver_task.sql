@@ -1,5 +1,4 @@
 -- Locks: door (before it reads: reset waits for readers), then as rvq.redeliver.
--- Callers: app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.redeliver_task(p_task_id bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE
 AS $$

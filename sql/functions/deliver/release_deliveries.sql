@@ -1,6 +1,5 @@
 -- Gives back deliveries that were not started: no attempt is spent, and nothing is in the ledger.
 -- Locks: door, due_deliveries by id.
--- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.release_deliveries(p_ids bigint[], p_lease_tokens uuid[]) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off

@@ -1,7 +1,6 @@
 -- Records attempts and what follows from each. p_decisions: delivered, dead or retry (after p_delays seconds). A lease
 -- that is lost changes nothing: whoever holds it now will settle it.
 -- Locks: door, due_deliveries by id, webhook_hosts by host; then it only inserts.
--- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.settle_deliveries(
     p_ids bigint[], p_lease_tokens uuid[], p_decisions text[], p_delays float8[], p_seconds float8[], p_outcomes text[],
     p_status_codes integer[], p_details text[], p_answers bytea[]

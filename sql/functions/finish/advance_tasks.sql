@@ -3,7 +3,6 @@
 -- p_previous, p_statuses: what each sub_task was, and how it ended.
 -- p_end_as: NULL, or how the tasks end whatever their policies say; then no sub_task need be named.
 -- Locks: tasks by id. The sub_tasks of a task that ends with unfinished ones are locked already (rvq.hold_gates).
--- Callers: rvq.complete_sub_tasks, rvq.end_tasks, rvq.expire_leases, rvq.sweep_stranded_tasks
 CREATE OR REPLACE FUNCTION rvq.advance_tasks(
     p_task_ids bigint[], p_previous rvq.sub_task_status[], p_statuses rvq.outcome_status[], p_end_as rvq.task_status,
     p_now timestamptz

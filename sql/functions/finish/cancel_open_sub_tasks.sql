@@ -1,5 +1,4 @@
 -- Locks: none of its own, the sub_tasks are locked.
--- Callers: rvq.advance_tasks
 CREATE OR REPLACE FUNCTION rvq.cancel_open_sub_tasks(p_task_ids bigint[], p_now timestamptz) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$

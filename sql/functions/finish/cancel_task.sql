@@ -1,5 +1,4 @@
 -- Locks: door, then as rvq.end_tasks.
--- Callers: app/admin/store.py, app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.cancel_task(p_task_id bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off

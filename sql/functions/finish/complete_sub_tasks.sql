@@ -1,7 +1,6 @@
 -- Stores what workers report, at most once a lease, and ends the tasks that this finishes. The reports may be of
 -- several workers; many small requests are stored by one call.
 -- Locks: door, gates by number, sub_tasks by (queued_at, id), tasks by id; then it only inserts (counters, outbox).
--- Callers: app/worker/store.py
 CREATE OR REPLACE FUNCTION rvq.complete_sub_tasks(
     p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[],
     p_errors text[], p_retryable boolean[], p_retry_after float8[]

@@ -1,5 +1,4 @@
 -- Locks: door, then as rvq.end_tasks.
--- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.end_overdue_tasks(p_limit integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off

@@ -1,7 +1,6 @@
 -- Ends tasks from outside (cancel, deadline): it waits for whoever is completing their sub_tasks, then looks again. A
 -- task that ended and was reopened during the wait is left alone: the sub_tasks of its new run are not locked.
 -- Locks: gates by number, sub_tasks by (queued_at, id), tasks by id.
--- Callers: rvq.cancel_task, rvq.end_overdue_tasks
 CREATE OR REPLACE FUNCTION rvq.end_tasks(p_task_ids bigint[], p_end_as rvq.task_status) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -1,5 +1,4 @@
 -- The JSON is put together by hand, because metadata goes in as the partner's own bytes.
--- Callers: rvq.advance_tasks
 CREATE OR REPLACE FUNCTION rvq.event_body(
     p_task_id bigint, p_status rvq.task_status, p_total integer, p_succeeded integer, p_failed integer,
     p_metadata text, p_created_at timestamptz, p_finished_at timestamptz

@@ -3,7 +3,6 @@
 -- claimed, and only then) are checked again where they are written: before the lock was held, a worker may have
 -- reported or extended the lease.
 -- Locks: door, gates by number, sub_tasks by (queued_at, id), tasks by id.
--- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.expire_leases(p_limit integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off

@@ -1,5 +1,4 @@
 -- It is called only for reports that changed nothing, which are rare, so it may read facts through their parent tables.
--- Callers: rvq.complete_sub_tasks
 CREATE OR REPLACE FUNCTION rvq.explain_reports(p_outcomes text[], p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
 LANGUAGE sql VOLATILE
 AS $$

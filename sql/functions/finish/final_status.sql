@@ -1,5 +1,4 @@
 -- The attempt comes before the time: a clock that was set back must not bring an older outcome to the front.
--- Callers: rvq.heartbeat_sub_tasks
 CREATE OR REPLACE FUNCTION rvq.final_status(p_id bigint) RETURNS rvq.outcome_status
 LANGUAGE sql STABLE
 AS $$

@@ -1,5 +1,4 @@
 -- attempt^4 seconds, at most an hour, +-10 %: 1 s, 16 s, 81 s, 4 min, 10 min, ...
--- Callers: rvq.expire_leases, rvq.retry_reported
 CREATE OR REPLACE FUNCTION rvq.retry_delay(p_attempt integer) RETURNS interval
 LANGUAGE sql VOLATILE
 AS $$ SELECT make_interval(secs => least(p_attempt::float8 ^ 4, 3600) * (0.9 + 0.2 * random())) $$;

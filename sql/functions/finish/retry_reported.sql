@@ -1,7 +1,6 @@
 -- Once the reports that end a sub_task are applied, a matching lease that is left is a failure with attempts left. The
 -- token is removed, so that this lease can't report twice.
 -- Locks: none of its own, the sub_tasks are locked.
--- Callers: rvq.complete_sub_tasks
 CREATE OR REPLACE FUNCTION rvq.retry_reported(
     p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_errors text[], p_retry_after float8[],
     p_now timestamptz

@@ -2,7 +2,6 @@
 -- as many attempts as it had at first. The task ends with another event. Only the holder of its gate reopens a task, so
 -- once it is seen not to be open its last event stays the last.
 -- Locks: door, the task's gate (whatever its policy); then it only inserts.
--- Callers: app/admin/store.py
 CREATE OR REPLACE FUNCTION rvq.retry_task(p_task_id bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off

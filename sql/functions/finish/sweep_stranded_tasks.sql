@@ -2,7 +2,6 @@
 -- counted. A sub_task that left no trace counts as one that failed. It walks the open tasks a batch at a time; p_after
 -- is where the last batch ended.
 -- Locks: door, tasks by id.
--- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.sweep_stranded_tasks(p_after bigint, p_limit integer)
 RETURNS TABLE (last_id bigint, stranded integer)
 LANGUAGE plpgsql VOLATILE

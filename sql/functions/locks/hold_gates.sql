@@ -2,7 +2,6 @@
 -- can that transaction know, before it locks any sub_task, whether it will need the siblings too, and lock all of them
 -- in one pass in the one order. Tasks with policy "all" have no gate, and their ids say so.
 -- Locks: gates by number. They come before every sub_task.
--- Callers: rvq.complete_sub_tasks, rvq.end_tasks, rvq.expire_leases
 CREATE OR REPLACE FUNCTION rvq.hold_gates(p_ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE
 AS $$

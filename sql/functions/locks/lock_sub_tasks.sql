@@ -1,6 +1,5 @@
 -- This is the one place that waits for more than one sub_task.
 -- Locks: sub_tasks by (queued_at, id).
--- Callers: rvq.complete_sub_tasks, rvq.end_tasks, rvq.expire_leases, rvq.heartbeat_sub_tasks, rvq.release_sub_tasks
 CREATE OR REPLACE FUNCTION rvq.lock_sub_tasks(p_ids bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -1,6 +1,5 @@
 -- The gates are held, so the counts read here can't change. The result may hold too many sub_tasks (a report may turn
 -- out stale), which costs only locks. It never holds too few: every policy is monotone in successes and failures.
--- Callers: rvq.complete_sub_tasks, rvq.expire_leases
 CREATE OR REPLACE FUNCTION rvq.siblings_to_lock(
     p_gated bigint[], p_ids bigint[], p_succeeded boolean[]
 ) RETURNS bigint[]

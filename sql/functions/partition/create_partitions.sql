@@ -3,7 +3,6 @@
 -- alone, so statistics of what partners and workers sent are never asked for; gathering them each time a day has grown
 -- by a tenth took a core for half a second.
 -- Locks: the partitions' advisory lock, alone; parents in SHARE UPDATE EXCLUSIVE.
--- Callers: app/db/partitions.py, app/partner/store.py, dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 AS $$

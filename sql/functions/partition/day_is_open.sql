@@ -1,4 +1,3 @@
--- Callers: rvq.drop_day_of_tasks, rvq.drop_expired_partitions
 CREATE OR REPLACE FUNCTION rvq.day_is_open(p_day integer) RETURNS boolean
 LANGUAGE sql VOLATILE
 AS $$

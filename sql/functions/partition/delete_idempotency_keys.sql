@@ -1,5 +1,4 @@
 -- Locks: idempotency_keys by task, with SKIP LOCKED.
--- Callers: rvq.drop_expired_partitions
 CREATE OR REPLACE FUNCTION rvq.delete_idempotency_keys(p_day integer, p_limit integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -3,7 +3,6 @@
 -- when its tasks are locked, because an admin may have reopened one meanwhile.
 -- Locks: outcomes, events and delivery_attempts of the day against writers (not waited for); then as
 -- rvq.drop_partition.
--- Callers: rvq.drop_expired_partitions
 CREATE OR REPLACE FUNCTION rvq.drop_day_of_tasks(p_day integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -4,7 +4,6 @@
 -- wrong.
 -- Locks: door, then as rvq.drop_day_of_tasks or rvq.drop_partition. It never waits long for one: the next call tries
 -- again.
--- Callers: dispatcher/store.py
 CREATE OR REPLACE FUNCTION rvq.drop_expired_partitions(p_days integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -1,7 +1,6 @@
 -- The lock keeps readers and writers of the whole table out, for the moment that the catalog needs; the file goes after
 -- it. Whoever comes while it is waited for waits too, hence the short timeout.
 -- Locks: the parent and the partition, alone, for 50 ms at the most to get each.
--- Callers: rvq.drop_day_of_tasks, rvq.drop_expired_partitions
 CREATE OR REPLACE FUNCTION rvq.drop_partition(p_parent text, p_day integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET lock_timeout = '50ms'

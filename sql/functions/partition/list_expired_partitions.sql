@@ -1,5 +1,4 @@
 -- Of a day, its tasks come first while they are there, and nothing else of it: they say whether it may go.
--- Callers: rvq.drop_expired_partitions
 CREATE OR REPLACE FUNCTION rvq.list_expired_partitions(p_days integer) RETURNS TABLE (parent text, day integer)
 LANGUAGE sql VOLATILE
 AS $$

@@ -1,5 +1,4 @@
 -- Partitions are known by their names, `table_day`: one that somebody else made and named is none of ours.
--- Callers: rvq.list_expired_partitions, rvq.write_readers
 CREATE OR REPLACE FUNCTION rvq.list_partitions() RETURNS TABLE (parent text, day integer)
 LANGUAGE sql STABLE
 AS $$

@@ -3,7 +3,6 @@
 -- Sequences go on: an old id or lease is unknown afterwards and never means something else.
 -- Locks: door, alone; every table; queues by name.
 -- Errors: 55P03 when readers leave no gap for 10 seconds.
--- Callers: app/admin/store.py
 CREATE OR REPLACE FUNCTION rvq.reset() RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -3,7 +3,6 @@
 -- call. The day of the first id says where to look; when something is not there, as where two days meet, all are looked
 -- at.
 -- Locks: none of its own, the partitions' lock is held.
--- Callers: rvq.create_partitions
 CREATE OR REPLACE FUNCTION rvq.write_readers() RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$

@@ -1,7 +1,6 @@
 -- An open task is running when a sub_task of it has ended, or one has begun an attempt. The latter are found from the
 -- side of the sub_tasks: few are claimed or wait for another attempt, however many are queued. It is inlined where it
 -- is called.
--- Callers: rvq.list_tasks, rvq.stats
 CREATE OR REPLACE FUNCTION rvq.list_attempted_tasks() RETURNS SETOF bigint
 LANGUAGE sql STABLE
 AS $$

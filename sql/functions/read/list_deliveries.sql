@@ -1,5 +1,4 @@
 -- Newest first. Pending deliveries are read from where they are few; dead ones have a partial index.
--- Callers: app/admin/store.py
 CREATE OR REPLACE FUNCTION rvq.list_deliveries(
     p_status text, p_host text, p_since timestamptz, p_limit integer, p_before bigint
 ) RETURNS TABLE (id bigint, status text, host text, url text, attempts integer, next_attempt_at timestamptz,

@@ -1,4 +1,3 @@
--- Callers: app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.list_deliveries_of_task(p_task_id bigint)
 RETURNS TABLE (delivery_id bigint, status text, url text, event_status text, created_at timestamptz,
                next_attempt_at timestamptz, attempt integer, started_at timestamptz, ended_at timestamptz, outcome text,

@@ -2,7 +2,6 @@
 -- write an earlier one has ended. Those hold the door and have an xid below the event's; nobody else's transaction, in
 -- this database or another, holds the feed back. There are two statements: a transaction that ends between them is not
 -- waited for, and the second one's snapshot sees it.
--- Callers: app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit integer)
 RETURNS TABLE (xid xid8, id bigint, body text)
 LANGUAGE plpgsql VOLATILE

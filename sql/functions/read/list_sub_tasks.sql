@@ -1,6 +1,5 @@
 -- In the order in which the partner gave them. One batch may put a sub_task back and, as a sibling failed, cancel it at
 -- the same moment: cancelled is the later one.
--- Callers: app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit integer, p_after bigint)
 RETURNS TABLE (id bigint, status text, attempt integer, max_attempts integer, payload text, result text, error text,
                queued_at timestamptz, finished_at timestamptz, worker_id text)

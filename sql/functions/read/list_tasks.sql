@@ -1,7 +1,6 @@
 -- Newest first. Each status is read from where it is few: open tasks, or events, of which a partial index has the
 -- unsuccessful ones. Open tasks may still be millions, all queued, and a handful running among them: which these are is
 -- found out beforehand, and only what is listed is viewed.
--- Callers: app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.list_tasks(p_status text, p_limit integer, p_before bigint) RETURNS SETOF rvq.task_view
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = 'force_custom_plan' SET enable_seqscan = off SET enable_bitmapscan = off

@@ -1,4 +1,3 @@
--- Callers: rvq.stats
 CREATE OR REPLACE FUNCTION rvq.oldest_queued_at(p_queue text) RETURNS timestamptz
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off

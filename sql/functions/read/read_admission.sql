@@ -1,4 +1,3 @@
--- Callers: app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.read_admission()
 RETURNS TABLE (refusal text, backlog bigint, transaction_age interval, dead_tuples bigint)
 LANGUAGE sql STABLE

@@ -1,4 +1,3 @@
--- Callers: app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.read_event(p_event_id bigint) RETURNS text
 LANGUAGE sql STABLE
 AS $$ SELECT e.body FROM rvq.events AS e WHERE e.id = p_event_id $$;

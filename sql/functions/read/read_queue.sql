@@ -1,4 +1,3 @@
--- Callers: app/admin/store.py
 CREATE OR REPLACE FUNCTION rvq.read_queue(p_queue text)
 RETURNS TABLE (paused boolean, scheduled bigint, queued bigint, claimed bigint)
 LANGUAGE sql STABLE

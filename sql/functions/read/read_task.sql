@@ -1,4 +1,3 @@
--- Callers: app/admin/store.py, app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.read_task(p_task_id bigint) RETURNS SETOF rvq.task_view
 LANGUAGE sql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off

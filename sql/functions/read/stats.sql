@@ -1,6 +1,5 @@
 -- It costs the same with any history and any backlog: folded counters, pending deltas, the head of each claim index,
 -- and the sub_tasks that are claimed or wait for another attempt (an open task that has one of these is running).
--- Callers: app/ops/store.py, app/partner/store.py
 CREATE OR REPLACE FUNCTION rvq.stats() RETURNS text
 LANGUAGE sql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off

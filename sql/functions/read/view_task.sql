@@ -1,6 +1,5 @@
 -- Unfinished sub_tasks are counted where they are; finished ones come from the open task or, when it ended, from its
 -- last event. That is one snapshot, and no write by claim.
--- Callers: rvq.list_tasks, rvq.read_task
 CREATE OR REPLACE FUNCTION rvq.view_task(p_task rvq.tasks) RETURNS rvq.task_view
 LANGUAGE sql STABLE
 AS $$
