@@ -51,7 +51,7 @@ class MigrationError(Exception):
 
 @dataclass(frozen=True)
 class Report:
-    """The names of what a run changed: migrations (`0003_create_counters`), functions made, functions dropped."""
+    """The names of what a run changed: migrations (`0003_create_counters`), functions made and dropped."""
 
     migrations: list[str]
     functions: list[str]
