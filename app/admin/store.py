@@ -10,8 +10,8 @@ from app.db import Pool
 from app.ids import HIGHEST
 from app.web.schemas import Task
 
-# For what reads all facts or waits for every writer. In force for this one statement.
-PATIENTLY = "SET LOCAL statement_timeout = '10min'; SET LOCAL lock_timeout = '1min'; "
+# For statements that read all facts or wait for every writer; in force for that one statement.
+LONG_TIMEOUTS = "SET LOCAL statement_timeout = '10min'; SET LOCAL lock_timeout = '1min'; "
 
 
 class Store:
@@ -23,11 +23,11 @@ class Store:
         return Task.from_row(row) if row else None
 
     def cancel_task(self, task_id: int) -> str:
-        """Cancel a task: cancelled, finished or unknown."""
+        """Cancel a task; return cancelled, finished or unknown."""
         return str(self._pool.value("SELECT rvq.cancel_task(%s)", (task_id,)))
 
     def retry_task(self, task_id: int) -> str:
-        """Run what failed of a task again: retried, unfinished, nothing_failed or unknown."""
+        """Run what failed of a task again; return retried, unfinished, nothing_failed or unknown."""
         return str(self._pool.value("SELECT rvq.retry_task(%s)", (task_id,)))
 
     def read_queue(self, queue: str) -> Queue:
@@ -56,12 +56,12 @@ class Store:
         return outcomes
 
     def audit(self) -> list[AuditedCounter]:
-        sql = PATIENTLY + "SELECT queue, counter, counted, truth FROM rvq.audit()"
+        sql = LONG_TIMEOUTS + "SELECT queue, counter, counted, truth FROM rvq.audit()"
         return [AuditedCounter(*row) for row in self._pool.rows(sql)]
 
     def repair_counters(self) -> int:
         """Repair the counters; return how many had drifted."""
-        return int(self._pool.value(PATIENTLY + "SELECT rvq.repair_counters()"))
+        return int(self._pool.value(LONG_TIMEOUTS + "SELECT rvq.repair_counters()"))
 
     def reset(self) -> None:
-        self._pool.rows(PATIENTLY + "SELECT rvq.reset()")
+        self._pool.rows(LONG_TIMEOUTS + "SELECT rvq.reset()")

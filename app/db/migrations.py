@@ -1,4 +1,4 @@
-"""Bring the database's schema up to the code's: numbered migrations, then the functions.
+"""Migrations that bring the database's schema up to the code's: numbered migrations, then the functions.
 
 A migration runs once, in a transaction that also records it. Functions are replaced by name whenever their
 file changed, all in one transaction, so that no caller meets half of a change. A function whose file is gone
@@ -61,7 +61,7 @@ class Report:
 def migrate(database_url: str, files: SqlFiles | None = None) -> Report:
     """Bring the schema up to date; do nothing, and take no lock, when it is.
 
-    Raises MigrationError when the database is newer than the code, an applied migration was changed, or
+    Raise MigrationError when the database is newer than the code, an applied migration was changed, or
     a statement failed; DatabaseError when the database is away or a lock was not to be had.
     """
     files = files or _our_files()

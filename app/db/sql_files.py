@@ -43,7 +43,7 @@ class SqlFiles:
 
     @classmethod
     def read(cls, folder: Path | None = None) -> SqlFiles:
-        """Read everything in `folder` (ours when None). Raises SqlFilesError for a wrong name or number."""
+        """Read everything in `folder` (ours when None). Raise SqlFilesError for a wrong name or number."""
         folder = folder or sql_folder()
         return cls(_read_migrations(folder / "migrations"), _read_functions(folder / "functions"))
 

@@ -27,7 +27,7 @@ _CREATE = (
     " %s::text[], %s::text[], %s::text[], %s::timestamptz[], %s::text[], %s::integer[], %s::float8[],"
     " %s::text[], %s::bytea[])"
 )
-# Makes a task and undoes it: the first call on a connection plans every statement in the function.
+# This makes a task and undoes it: the first call on a connection plans every statement in the function.
 WARM_UP = (
     "DO $$ BEGIN"
     " PERFORM rvq.create_tasks('{-}', '{1}', '{1}', '{1}', '{null}', '{null}', '{null}', '{null}', '{all}',"
@@ -57,7 +57,10 @@ class NewTask:
 
 
 class Created(NamedTuple):
-    """`outcome`: created, replayed, conflict or refused. `scheduled`: the sub_tasks wait for `not_before`."""
+    """What became of a NewTask.
+
+    `outcome` is created, replayed, conflict or refused. If `scheduled`, the sub_tasks wait for `not_before`.
+    """
 
     outcome: str
     task_id: int
@@ -68,11 +71,11 @@ class Created(NamedTuple):
 class Store:
     def __init__(self, pool: Pool, coalescer: Coalescer) -> None:
         self._pool = pool
-        self._merger = coalescer
+        self._coalescer = coalescer
 
     def create_task(self, new: NewTask) -> Future[Created]:
         weight = max(len(new.max_attempts), len(new.payloads) // 1024)
-        return self._merger.submit(self._create_tasks, new, weight=weight)
+        return self._coalescer.submit(self._create_tasks, new, weight=weight)
 
     def _create_tasks(self, tasks: Sequence[NewTask]) -> list[Created]:
         _CREATES.batches.inc()
@@ -81,7 +84,7 @@ class Store:
         try:
             rows = self._pool.rows(_CREATE, params)
         except CheckViolation:
-            # No partition for today: maintenance has not run for days.
+            # There is no partition for today: maintenance has not run for days.
             self._pool.rows("SELECT rvq.create_partitions(7)")
             rows = self._pool.rows(_CREATE, params)
         return [Created(*row) for row in rows]
@@ -106,7 +109,7 @@ class Store:
         return list(map(SubTask.from_row, rows))
 
     def cancel_task(self, task_id: int) -> str:
-        """Cancel a task: cancelled, finished or unknown."""
+        """Cancel a task; return cancelled, finished or unknown."""
         return str(self._pool.value("SELECT rvq.cancel_task(%s)", (task_id,)))
 
     def list_deliveries(self, task_id: int) -> list[TaskDelivery]:
@@ -114,11 +117,11 @@ class Store:
         return [TaskDelivery.from_rows(list(group)) for _, group in groupby(rows, itemgetter(0))]
 
     def redeliver_task(self, task_id: int) -> str:
-        """Send a task's last event once more: redelivered, nothing_to_send or unknown."""
+        """Send a task's last event once more; return redelivered, nothing_to_send or unknown."""
         return str(self._pool.value("SELECT rvq.redeliver_task(%s)", (task_id,)))
 
     def list_events(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, str]]:
-        """Return (xid, id, body) of the events after a place in the feed, in its order."""
+        """Return (xid, id, body) of the events after an (xid, id), in the order of the feed."""
         params = (str(after[0]), after[1], limit)
         rows = self._pool.rows(
             "SELECT xid::text, id, body FROM rvq.list_events(%s::text::xid8, %s, %s)", params
@@ -126,7 +129,7 @@ class Store:
         return [(int(xid), number, body) for xid, number, body in rows]
 
     def read_event(self, event_id: int) -> str | None:
-        """Return the body that was signed and sent."""
+        """Return the body that was signed and sent, or None if there is no such event."""
         row = self._pool.row("SELECT rvq.read_event(%s)", (event_id,))
         return row[0] if row else None
 
@@ -140,7 +143,7 @@ def _create_params(tasks: Sequence[NewTask]) -> tuple[object, ...]:
         [new.queue for new in tasks],
         [len(new.max_attempts) for new in tasks],
         SEPARATOR.decode().join([new.payloads for new in tasks]),
-        "{" + ",".join(str(most) for new in tasks for most in new.max_attempts) + "}",
+        "{" + ",".join(str(number) for new in tasks for number in new.max_attempts) + "}",
         [new.metadata for new in tasks],
         [new.webhook_url for new in tasks],
         [new.webhook_host for new in tasks],

@@ -13,7 +13,7 @@ from app.web import metrics
 from app.web.schemas import moment
 from app.worker.schemas import ClaimedSubTask
 
-# Stand for "the next one" and "none" in joined results and errors; no JSON has these bytes.
+# In joined results and errors, the one separates and the other stands for none; no JSON has these bytes.
 SEPARATOR, NONE = "\x1e", "\x1f"
 
 # The first call on a connection plans every statement in the function. No queue can have this name.
@@ -60,30 +60,30 @@ class Lease:
 class Store:
     def __init__(self, pool: Pool, coalescer: Coalescer) -> None:
         self._pool = pool
-        self._merger = coalescer
+        self._coalescer = coalescer
 
     def claim(self, claim: Claim) -> Future[list[ClaimedSubTask]]:
         key = claim.lease_seconds, claim.queues
-        return self._merger.submit(self._claim, claim, key=key, weight=claim.limit)
+        return self._coalescer.submit(self._claim, claim, key=key, weight=claim.limit)
 
     def complete(self, worker_id: str, reports: Sequence[Report]) -> Future[list[str]]:
-        """Store reports; one outcome each: succeeded, retrying, failed, duplicate, stale or unknown."""
+        """Store reports; give one outcome each: succeeded, retrying, failed, duplicate, stale or unknown."""
         weight = max(len(reports), sum(len(report.result or "") for report in reports) // 1024)
-        return self._merger.submit(self._complete, (worker_id, reports), weight=weight)
+        return self._coalescer.submit(self._complete, (worker_id, reports), weight=weight)
 
     def _claim(self, claims: Sequence[Claim]) -> list[list[ClaimedSubTask]]:
-        """Make one call for claims that differ in worker and limit only."""
+        """Make one call for claims that differ in worker and limit only; return the sub_tasks of each."""
         _CLAIMS.batches.inc()
         _CLAIMS.calls.inc(len(claims))
         workers, limits = [claim.worker_id for claim in claims], [claim.limit for claim in claims]
-        found: list[list[ClaimedSubTask]] = [[] for _ in claims]
+        claimed: list[list[ClaimedSubTask]] = [[] for _ in claims]
         params = (workers, limits, claims[0].lease_seconds, list(claims[0].queues))
         rows = self._pool.rows(_CLAIM, params)
         # All leases of one statement end at the same moment.
         expires_at = moment(rows[0][-1]) if rows else ""
         for row in rows:
-            found[row[0] - 1].append(ClaimedSubTask.from_row(row, expires_at))
-        return found
+            claimed[row[0] - 1].append(ClaimedSubTask.from_row(row, expires_at))
+        return claimed
 
     def _complete(self, of_workers: Sequence[tuple[str, Sequence[Report]]]) -> list[list[str]]:
         _COMPLETES.batches.inc()
@@ -106,13 +106,13 @@ class Store:
         return [list(itertools.islice(outcomes, len(of_worker))) for _, of_worker in of_workers]
 
     def heartbeat(self, lease_seconds: int, leases: Sequence[Lease]) -> list[str]:
-        """Extend leases; one outcome each: extended, stale, cancelled or unknown."""
+        """Extend leases; return one outcome each: extended, stale, cancelled or unknown."""
         sql = "SELECT rvq.heartbeat_sub_tasks(%s, %s::bigint[], %s::uuid[])"
         outcomes: list[str] = self._pool.value(sql, (lease_seconds, *_lease_arrays(leases)))
         return outcomes
 
     def release(self, leases: Sequence[Lease]) -> list[str]:
-        """Give leases back; one outcome each: released, stale or unknown."""
+        """Give leases back; return one outcome each: released, stale or unknown."""
         sql = "SELECT rvq.release_sub_tasks(%s::bigint[], %s::uuid[])"
         outcomes: list[str] = self._pool.value(sql, _lease_arrays(leases))
         return outcomes

@@ -67,7 +67,9 @@ def test_it_listens_on_a_unix_socket_too(gunicorn: Start, tmp_path: Path) -> Non
         client.connect(str(path))
         for _ in range(2):
             client.sendall(head.encode() + TASK)
-            assert client.recv(65536).startswith(b"HTTP/1.1 201 ")
+            response = http.client.HTTPResponse(client)
+            response.begin()
+            assert (response.status, json.loads(response.read())["status"]) == (201, "queued")
 
 
 def test_it_works_with_only_a_database_and_a_token(gunicorn: Start) -> None:
