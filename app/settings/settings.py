@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, cast
+from dataclasses import MISSING, dataclass, field, fields
+from functools import partial
+from typing import Any, Literal
 
 from app.settings.values import (
+    Parse,
     Problems,
     parse_allowed_hosts,
+    parse_bind,
     parse_choice,
     parse_count,
     parse_database_url,
@@ -24,41 +27,8 @@ from app.settings.values import (
 )
 from app.webhooks.addresses import AllowedHost, PrivateHost
 
-__all__ = [
-    "AllowedHost",
-    "PrivateHost",
-    "Settings",
-    "SettingsError",
-    "load_settings",
-    "require_delivery",
-]
-
 LogFormat = Literal["json", "text"]
-
-AUDIENCES = ("PARTNER", "WORKER", "ADMIN")
-LOG_LEVELS = ("debug", "info", "warning", "error")
-LOG_FORMATS = ("json", "text")
-
-KNOWN_NAMES = frozenset(
-    {
-        "APP_DATABASE_URL",
-        "APP_PARTNER_TOKEN",
-        "APP_WORKER_TOKEN",
-        "APP_ADMIN_TOKEN",
-        "APP_WEBHOOK_ALLOWED_HOSTS",
-        "APP_WEBHOOK_PRIVATE_HOSTS",
-        "APP_WEBHOOK_SECRET",
-        "APP_WEBHOOK_SIGNING_KEY",
-        "APP_BIND",
-        "APP_DB_POOL",
-        "APP_PROCESSES",
-        "APP_RETENTION_DAYS",
-        "APP_LOG_LEVEL",
-        "APP_LOG_FORMAT",
-        "DISPATCHER_DB_POOL",
-        "DISPATCHER_THREADS",
-    }
-)
+PREFIXES = ("APP_", "DISPATCHER_")
 
 
 class SettingsError(Exception):
@@ -69,30 +39,60 @@ class SettingsError(Exception):
         super().__init__("invalid settings:\n" + "\n".join(f"  - {problem}" for problem in problems))
 
 
+def _setting(name: str, parse: Parse[Any], default: Any = MISSING, *, is_secret: bool = False) -> Any:
+    """Return a field of Settings: its name in the environment, and what reads it there."""
+    return field(default=default, repr=not is_secret, metadata={"name": name, "parse": parse})
+
+
+def _count(name: str, default: int, maximum: int) -> Any:
+    return _setting(name, partial(parse_count, default=default, maximum=maximum), default)
+
+
+def _choice(name: str, *choices: str, default: str) -> Any:
+    return _setting(name, partial(parse_choice, choices=choices, default=default), default)
+
+
+def _parse_processes(environ: Mapping[str, str], name: str, problems: Problems) -> int:
+    """Parse a number; by default the cores (at least 2), rounded down to a divisor of the pool.
+
+    Threads of one process share an interpreter lock, so processes are what uses the cores.
+    """
+    pool = parse_count(environ, "APP_DB_POOL", Problems(), default=32, maximum=1024)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    fitting = max(n for n in range(1, pool + 1) if pool % n == 0 and n <= max(cores, 2))
+    return parse_count(environ, name, problems, default=fitting, maximum=1024)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All settings of the API and the dispatcher; fields that hold a secret stay out of repr().
+    """All settings of the API and the dispatcher, a row each; fields that hold a secret stay out of repr().
 
     `partner_tokens`, `worker_tokens` and `admin_tokens`, where empty, switch that API off. `webhook_secrets`
     are decoded, the newest first. `webhook_signing_key` is a 32-byte Ed25519 seed.
     """
 
-    database_url: str = field(repr=False)
-    partner_tokens: tuple[str, ...] = field(default=(), repr=False)
-    worker_tokens: tuple[str, ...] = field(default=(), repr=False)
-    admin_tokens: tuple[str, ...] = field(default=(), repr=False)
-    webhook_allowed_hosts: tuple[AllowedHost, ...] = ()
-    webhook_private_hosts: tuple[PrivateHost, ...] = ()
-    webhook_secrets: tuple[bytes, ...] = field(default=(), repr=False)
-    webhook_signing_key: bytes | None = field(default=None, repr=False)
-    bind: str = "127.0.0.1:8000"
-    db_pool: int = 32
-    processes: int = 2
-    dispatcher_db_pool: int = 32
-    dispatcher_threads: int = 32
-    retention_days: int = 30
-    log_level: str = "info"
-    log_format: LogFormat = "json"
+    database_url: str = _setting("APP_DATABASE_URL", parse_database_url, is_secret=True)
+    partner_tokens: tuple[str, ...] = _setting("APP_PARTNER_TOKEN", parse_tokens, (), is_secret=True)
+    worker_tokens: tuple[str, ...] = _setting("APP_WORKER_TOKEN", parse_tokens, (), is_secret=True)
+    admin_tokens: tuple[str, ...] = _setting("APP_ADMIN_TOKEN", parse_tokens, (), is_secret=True)
+    webhook_allowed_hosts: tuple[AllowedHost, ...] = _setting(
+        "APP_WEBHOOK_ALLOWED_HOSTS", parse_allowed_hosts, ()
+    )
+    webhook_private_hosts: tuple[PrivateHost, ...] = _setting(
+        "APP_WEBHOOK_PRIVATE_HOSTS", parse_private_hosts, ()
+    )
+    webhook_secrets: tuple[bytes, ...] = _setting("APP_WEBHOOK_SECRET", parse_secrets, (), is_secret=True)
+    webhook_signing_key: bytes | None = _setting(
+        "APP_WEBHOOK_SIGNING_KEY", parse_signing_key, None, is_secret=True
+    )
+    bind: str = _setting("APP_BIND", parse_bind, "127.0.0.1:8000")
+    db_pool: int = _count("APP_DB_POOL", 32, 1024)
+    processes: int = _setting("APP_PROCESSES", _parse_processes, 2)
+    dispatcher_db_pool: int = _count("DISPATCHER_DB_POOL", 32, 1024)
+    dispatcher_threads: int = _count("DISPATCHER_THREADS", 32, 1024)
+    retention_days: int = _count("APP_RETENTION_DAYS", 30, 3650)
+    log_level: str = _choice("APP_LOG_LEVEL", "debug", "info", "warning", "error", default="info")
+    log_format: LogFormat = _choice("APP_LOG_FORMAT", "json", "text", default="json")  # noqa: RUF009
 
     @property
     def connections_per_process(self) -> int:
@@ -100,30 +100,20 @@ class Settings:
         return self.db_pool // self.processes
 
 
+KNOWN_NAMES = frozenset(one.metadata["name"] for one in fields(Settings))
+
+
 def load_settings(environ: Mapping[str, str]) -> Settings:
     """Read and check all settings. Raise a SettingsError that lists every problem."""
     problems = Problems()
-    _refuse_unknown_names(environ, problems)
-    tokens = {name: parse_tokens(environ, f"APP_{name}_TOKEN", problems) for name in AUDIENCES}
-    _refuse_shared_tokens(tokens, problems)
-    settings = Settings(
-        database_url=parse_database_url(environ, "APP_DATABASE_URL", problems),
-        partner_tokens=tokens["PARTNER"],
-        worker_tokens=tokens["WORKER"],
-        admin_tokens=tokens["ADMIN"],
-        webhook_allowed_hosts=parse_allowed_hosts(environ, "APP_WEBHOOK_ALLOWED_HOSTS", problems),
-        webhook_private_hosts=parse_private_hosts(environ, "APP_WEBHOOK_PRIVATE_HOSTS", problems),
-        webhook_secrets=parse_secrets(environ, "APP_WEBHOOK_SECRET", problems),
-        webhook_signing_key=parse_signing_key(environ, "APP_WEBHOOK_SIGNING_KEY", problems),
-        bind=_parse_bind(environ, problems),
-        db_pool=parse_count(environ, "APP_DB_POOL", 32, 1024, problems),
-        processes=parse_count(environ, "APP_PROCESSES", _default_processes(environ), 1024, problems),
-        dispatcher_db_pool=parse_count(environ, "DISPATCHER_DB_POOL", 32, 1024, problems),
-        dispatcher_threads=parse_count(environ, "DISPATCHER_THREADS", 32, 1024, problems),
-        retention_days=parse_count(environ, "APP_RETENTION_DAYS", 30, 3650, problems),
-        log_level=parse_choice(environ, "APP_LOG_LEVEL", LOG_LEVELS, "info", problems),
-        log_format=cast(LogFormat, parse_choice(environ, "APP_LOG_FORMAT", LOG_FORMATS, "json", problems)),
-    )
+    for name in sorted(environ):
+        if name.startswith(PREFIXES) and name not in KNOWN_NAMES:
+            problems.add(name, "no such setting")
+    read = {
+        one.name: one.metadata["parse"](environ, one.metadata["name"], problems) for one in fields(Settings)
+    }
+    settings = Settings(**read)
+    _refuse_shared_tokens(settings, problems)
     if settings.db_pool % settings.processes:
         problems.add(
             "APP_PROCESSES", f"must divide APP_DB_POOL ({settings.db_pool}): each gets a whole share"
@@ -143,36 +133,11 @@ def require_delivery(settings: Settings) -> list[str]:
     return problems
 
 
-def _default_processes(environ: Mapping[str, str]) -> int:
-    """Return the number of cores (at least 2), rounded down to a divisor of the pool.
-
-    Threads of one process share an interpreter lock, so processes are what uses the cores.
-    """
-    pool = parse_count(environ, "APP_DB_POOL", 32, 1024, Problems())
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(n for n in range(1, pool + 1) if pool % n == 0 and n <= max(cores, 2))
-
-
-def _refuse_unknown_names(environ: Mapping[str, str], problems: Problems) -> None:
-    for name in sorted(environ):
-        if name.startswith(("APP_", "DISPATCHER_")) and name not in KNOWN_NAMES:
-            problems.add(name, "no such setting")
-
-
-def _refuse_shared_tokens(tokens: Mapping[str, tuple[str, ...]], problems: Problems) -> None:
+def _refuse_shared_tokens(settings: Settings, problems: Problems) -> None:
     """Refuse a token of two audiences, which would give each the other's rights."""
     owner: dict[str, str] = {}
-    for name, values in tokens.items():
-        for value in values:
-            if owner.setdefault(value, name) != name:
-                problems.add(f"APP_{name}_TOKEN", f"has a token that APP_{owner[value]}_TOKEN has too")
-
-
-def _parse_bind(environ: Mapping[str, str], problems: Problems) -> str:
-    """Return the address to listen on: `host:port`, `[v6]:port` or `unix:/path`."""
-    bind = environ.get("APP_BIND", "127.0.0.1:8000")
-    host, _, port = bind.rpartition(":")
-    if bind.startswith("unix:/") or (host and port.isascii() and port.isdigit() and int(port) < 65536):
-        return bind
-    problems.add("APP_BIND", "must be host:port or unix:/path")
-    return bind
+    for audience in ("partner", "worker", "admin"):
+        name = f"APP_{audience.upper()}_TOKEN"
+        for token in getattr(settings, f"{audience}_tokens"):
+            if owner.setdefault(token, name) != name:
+                problems.add(name, f"has a token that {owner[token]} has too")

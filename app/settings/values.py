@@ -37,6 +37,10 @@ class Problems:
         self.lines.append(f"{name}: {text}")
 
 
+# A parser is called with the environment, the setting's name and the problems.
+Parse = Callable[[Environ, str, Problems], Parsed]
+
+
 def parse_database_url(environ: Environ, name: str, problems: Problems) -> str:
     """Parse a postgresql:// URL: its form is checked here, its parts by libpq when it connects."""
     url = environ.get(name, "")
@@ -100,7 +104,7 @@ def parse_private_hosts(environ: Environ, name: str, problems: Problems) -> tupl
     return _parse_each(environ, name, parse_private_host, problems)
 
 
-def parse_count(environ: Environ, name: str, default: int, maximum: int, problems: Problems) -> int:
+def parse_count(environ: Environ, name: str, problems: Problems, *, default: int, maximum: int) -> int:
     """Parse a decimal number from 1 to `maximum`."""
     text = environ.get(name, "")
     if not text:
@@ -112,13 +116,23 @@ def parse_count(environ: Environ, name: str, default: int, maximum: int, problem
 
 
 def parse_choice(
-    environ: Environ, name: str, choices: Sequence[str], default: str, problems: Problems
+    environ: Environ, name: str, problems: Problems, *, choices: Sequence[str], default: str
 ) -> str:
     text = environ.get(name, "") or default
     if text in choices:
         return text
     problems.add(name, "must be one of " + ", ".join(choices))
     return default
+
+
+def parse_bind(environ: Environ, name: str, problems: Problems) -> str:
+    """Parse the address to listen on: `host:port`, `[v6]:port` or `unix:/path`."""
+    bind = environ.get(name, "127.0.0.1:8000")
+    host, _, port = bind.rpartition(":")
+    if bind.startswith("unix:/") or (host and port.isascii() and port.isdigit() and int(port) < 65536):
+        return bind
+    problems.add(name, "must be host:port or unix:/path")
+    return bind
 
 
 def _parse_each(

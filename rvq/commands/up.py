@@ -11,12 +11,13 @@ from pathlib import Path
 
 from app.db.migrations import migrate
 from app.settings import Settings, load_settings
+from app.settings.settings import PREFIXES
 from rvq.embedded import Cluster
 from rvq.errors import CommandError
 from rvq.local.credentials import local_credentials, write_private
 from rvq.local.folders import children_lock, default_folder, only_one
 from rvq.local.processes import Process
-from rvq.local.settings import OUR_PREFIXES, local_settings
+from rvq.local.settings import local_settings
 from rvq.local.stack import DATABASE, LocalStack
 
 HELP = "run a local stack (PostgreSQL, API, dispatcher) that keeps its data and stays until Ctrl-C"
@@ -66,7 +67,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 def _given(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what the user set: it goes before what we make up."""
-    return {name: value for name, value in environ.items() if name.startswith(OUR_PREFIXES)}
+    return {name: value for name, value in environ.items() if name.startswith(PREFIXES)}
 
 
 def _write_environment(rvq: LocalStack) -> None:

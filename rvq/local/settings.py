@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from app.settings.settings import PREFIXES
 from rvq.ports import free_port
 
-OUR_PREFIXES = ("APP_", "DISPATCHER_")
 DEFAULT_BIND = "127.0.0.1:8000"
 # Where a receiver on this machine is expected, so that a first webhook needs no settings.
 DEFAULT_RECEIVER = "http://127.0.0.1:9000"
@@ -31,5 +31,5 @@ def local_settings(database_url: str, *allowed_hosts: str, **changes: str) -> di
 
 def child_environ(settings: Mapping[str, str]) -> dict[str, str]:
     """Return our environment for a child, with its RVQ settings replaced by `settings`."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OUR_PREFIXES)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIXES)}
     return {**inherited, **settings}
