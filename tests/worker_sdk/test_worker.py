@@ -82,10 +82,11 @@ def test_each_end_reaches_rvq(api: ScriptedAPI, run: Run) -> None:
 
 
 def test_an_outage_loses_no_result_and_repeats_no_work(api: ScriptedAPI, run: Run) -> None:
-    gate, handled = threading.Event(), []
+    begun, gate, handled = threading.Event(), threading.Event(), []
 
     class Gated(Double):
         def handle(self, sub_task: SubTask) -> Any:
+            begun.set()
             gate.wait()
             handled.append(sub_task.id)
             return 1
@@ -93,7 +94,7 @@ def test_an_outage_loses_no_result_and_repeats_no_work(api: ScriptedAPI, run: Ru
     for number in range(20):
         api.rvq.submit(number)
     with run(Gated) as worker:
-        api.wait_until(lambda: len(api.calls("claim")) >= 1)
+        api.wait_until(begun.is_set)
         api.down()
         gate.set()
         while worker._completer._backoff.failures < 3:
