@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from app.cpu import use_batch_policy
+from app.db import DatabaseUnfit
 from app.db.migrations import MigrationError
 from app.logs import configure_logging
 from app.settings import Settings, SettingsError, load_settings, require_delivery
@@ -41,6 +42,9 @@ def main(
     daemon = Daemon(settings, Notifier(environ), sender_for(settings), Path(runtime) if runtime else None)
     try:
         return daemon.run(wait_for_signal)
+    except DatabaseUnfit as error:
+        log.error("%s", error)
+        return EX_CONFIG
     except (SchemaNotCurrent, MigrationError) as error:
         log.error("%s", error)
         return 1

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from app.db import DatabaseError, connect
+from app.db import DatabaseError, DatabaseUnfit, connect
+from app.db.fitness import require_fit
 from app.db.migrations import check_history, schema_is_current
 from app.settings import Settings
 from dispatcher.delivery import Lease
@@ -74,7 +75,10 @@ class Daemon:
         self._deliverer.on_end = self._claimer.wake_if_there_is_room
 
     def run(self, wait: Wait) -> int:
-        """Run until `wait` says stop; return the exit status. Raises SchemaNotCurrent or MigrationError."""
+        """Run until `wait` says stop; return the exit status.
+
+        Raises SchemaNotCurrent, MigrationError or DatabaseUnfit.
+        """
         if not self._open(wait):
             return 0
         for loop in (self._settle_loop, self._claim_loop, *self._other_loops):
@@ -93,6 +97,8 @@ class Daemon:
                 check_schema(self._settings.database_url)
                 self._store.open()
                 return True
+            except DatabaseUnfit:
+                raise
             except DatabaseError as error:
                 log.warning("waiting for the database: %s", error)
                 self._notifier.status(f"waiting for the database: {error}")
@@ -135,6 +141,7 @@ class Daemon:
 def check_schema(database_url: str) -> None:
     """Raise SchemaNotCurrent, MigrationError (the database is newer than we are) or DatabaseUnavailable."""
     with contextlib.closing(connect(database_url, NAME)) as connection:
+        require_fit(connection)
         check_history(connection)
         if not schema_is_current(connection):
             raise SchemaNotCurrent(SchemaNotCurrent.__doc__)

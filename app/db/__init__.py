@@ -4,6 +4,7 @@ from app.db.connection import Connection, connect
 from app.db.errors import (
     DatabaseError,
     DatabaseUnavailable,
+    DatabaseUnfit,
     PoolExhausted,
     StatementTimeout,
     TransactionConflict,
@@ -14,6 +15,7 @@ __all__ = [
     "Connection",
     "DatabaseError",
     "DatabaseUnavailable",
+    "DatabaseUnfit",
     "Pool",
     "PoolExhausted",
     "Row",

@@ -9,7 +9,8 @@ from typing import Any
 
 import psycopg2
 
-from app.db.errors import translate
+from app.db.errors import DatabaseUnfit, translate
+from app.db.session import ENCODING, startup_options
 
 Connection = psycopg2.extensions.connection
 
@@ -32,24 +33,43 @@ def connect(
     lock_timeout_ms: int = 5_000,
     idle_in_transaction_timeout_ms: int = 30_000,
 ) -> Connection:
-    """Open a connection in autocommit with every timeout set (0: none). Raise DatabaseUnavailable."""
-    options = (
-        f"-c statement_timeout={statement_timeout_ms} -c lock_timeout={lock_timeout_ms}"
-        f" -c idle_in_transaction_session_timeout={idle_in_transaction_timeout_ms}"
-    )
+    """Open a connection in autocommit with every timeout set (0: none), and all that RVQ relies on pinned.
+
+    Raise DatabaseUnavailable, or its DatabaseUnfit for a database that can't hold every text.
+    """
+    timeouts = {
+        "statement_timeout": statement_timeout_ms,
+        "lock_timeout": lock_timeout_ms,
+        "idle_in_transaction_session_timeout": idle_in_transaction_timeout_ms,
+    }
     try:
         connection: Connection = psycopg2.connect(
             url,
             application_name=application_name,
             connect_timeout=CONNECT_TIMEOUT,
             tcp_user_timeout=TCP_USER_TIMEOUT_MS,
-            options=options,
+            client_encoding=ENCODING,
+            options=startup_options(url, timeouts),
             **KEEPALIVE,
         )
     except psycopg2.Error as error:
         raise translate(error) from error
+    _require_encoding(connection)
     connection.autocommit = True
     return connection
+
+
+def _require_encoding(connection: Connection) -> None:
+    """Close the connection and raise DatabaseUnfit unless the server said that the database is in UTF-8."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding not in (ENCODING, None):
+        name = connection.info.dbname
+        close_quietly(connection)
+        raise DatabaseUnfit(
+            f"the database {name} has the encoding {encoding}, which can't hold every text: "
+            f"RVQ needs {ENCODING}. Make another one: "
+            f"CREATE DATABASE ... ENCODING '{ENCODING}' TEMPLATE template0"
+        )
 
 
 def close_quietly(connection: Connection | None) -> None:

@@ -2,6 +2,7 @@
 
     DatabaseError            every failure that the caller can only wait out
       DatabaseUnavailable    unreachable, starting, stopping, read-only, or full
+        DatabaseUnfit        it can't be used as it is set up: waiting alone does not help
       PoolExhausted          the budget of connections is used up
       StatementTimeout       a statement or lock timeout
       TransactionConflict    a deadlock or a serialization failure: never expected, never retried here
@@ -24,6 +25,10 @@ class DatabaseError(Exception):
 
 class DatabaseUnavailable(DatabaseError):
     """The database can't be reached, or takes no writes."""
+
+
+class DatabaseUnfit(DatabaseUnavailable):
+    """The database can't be used as it is set up; the text says what to change."""
 
 
 class PoolExhausted(DatabaseError):

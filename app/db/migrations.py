@@ -18,6 +18,7 @@ from psycopg2.errors import InvalidFunctionDefinition
 
 from app.db import Connection, connect
 from app.db.errors import translate
+from app.db.fitness import require_fit
 from app.db.sql_files import SqlFile, SqlFiles
 
 Cursor = psycopg2.extensions.cursor
@@ -62,7 +63,7 @@ def migrate(database_url: str, files: SqlFiles | None = None) -> Report:
     """Bring the schema up to date; do nothing, and take no lock, when it is.
 
     Raise MigrationError when the database is newer than the code, an applied migration was changed, or
-    a statement failed; DatabaseError when the database is away or a lock was not to be had.
+    a statement failed; DatabaseError when the database is away, can't be used or a lock was not to be had.
     """
     files = files or _our_files()
     report = Report([], [], [])
@@ -74,6 +75,7 @@ def migrate(database_url: str, files: SqlFiles | None = None) -> Report:
         idle_in_transaction_timeout_ms=0,
     )
     with contextlib.closing(connection):
+        require_fit(connection)
         check_history(connection, files)
         while not schema_is_current(connection, files):
             if _step(connection, files, report):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.db.migrations import MigrationError
+from app.db.session import PINNED
 from app.settings import Settings, require_delivery
 from rvq.doctor.store import Store
 
@@ -20,6 +21,12 @@ DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", 
 STRONGER = {"synchronous_commit": ("on", "remote_write", "remote_apply")}
 # As deploy/postgresql/rvq.conf has them, in megabytes, seconds and milliseconds.
 WAL_MB, CHECKPOINT_SECONDS = 32 * 1024, 30 * 60
+# The timeouts of an ordinary connection, in milliseconds, as app/db/connection.py asks for them.
+SESSION = {
+    "statement_timeout": "10000",
+    "lock_timeout": "5000",
+    "idle_in_transaction_session_timeout": "30000",
+}
 ASKED = [
     *DURABLE,
     "max_wal_size",
@@ -74,6 +81,24 @@ def of_database(store: Store) -> Iterator[Finding]:
         return
     text = "that of this release" if current else "older than this release: run rvq migrate"
     yield Finding("ok" if current else "wrong", "schema", text)
+
+
+def of_sessions(store: Store) -> Iterator[Finding]:
+    """Look at what ALTER DATABASE and ALTER ROLE bring along, and whether RVQ's own settings arrive."""
+    brought = {name: value for name, value in store.brought_along().items() if not name.startswith("rvq.")}
+    ours = set(SESSION) | set(PINNED) | {"client_encoding"}
+    pinned = sorted(ours & set(brought))
+    if pinned:
+        yield Finding("ok", "sessions", f"set by ALTER, and overridden by RVQ's own: {', '.join(pinned)}")
+    for name in sorted(set(brought) - ours - set(DURABLE)):
+        yield Finding(
+            "advice", "sessions", f"{name} = {brought[name]} is set by ALTER DATABASE or ALTER ROLE"
+        )
+    found = store.settings([*SESSION])
+    lost = [name for name, value in SESSION.items() if found[name][0] != value]
+    if lost:
+        text = f"{', '.join(lost)}: not what RVQ asks for; a pooler drops `options`, so set them on the role"
+        yield Finding("advice", "sessions", text)
 
 
 def of_clock(store: Store) -> Iterator[Finding]:
@@ -177,6 +202,7 @@ def of_counters(store: Store) -> Iterator[Finding]:
 
 
 NEED_SCHEMA: tuple[Check, ...] = (
+    of_sessions,
     of_clock,
     of_configuration,
     of_partitions,

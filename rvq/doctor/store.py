@@ -22,6 +22,11 @@ WRITABLE = "SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read
 CLOCK = """
 SELECT extract(epoch FROM clock_timestamp())::float8,
        extract(epoch FROM rvq.clock() - clock_timestamp())::float8"""
+# What ALTER DATABASE and ALTER ROLE bring along, for this database and this role.
+BROUGHT_ALONG = """
+SELECT unnest(s.setconfig) FROM pg_db_role_setting AS s
+ WHERE s.setdatabase IN (0, (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()))
+   AND s.setrole IN (0, (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = session_user))"""
 OTHERS = """
 SELECT count(*) FROM pg_stat_activity AS a
  WHERE a.backend_type = 'client backend' AND a.application_name NOT LIKE 'rvq-%%'"""
@@ -107,6 +112,11 @@ class Store:
     def settings(self, names: Sequence[str]) -> dict[str, tuple[str, str | None]]:
         """Return value and unit of each of PostgreSQL's settings that it knows."""
         return {name: (value, unit) for name, value, unit in self._rows(SETTINGS, (list(names),))}
+
+    def brought_along(self) -> dict[str, str]:
+        """Return what the database or the role sets for every session of ours, by name."""
+        found = (row[0].partition("=") for row in self._rows(BROUGHT_ALONG))
+        return {name.lower(): value for name, _, value in found}
 
     def skew(self) -> Skew:
         before = time.time()

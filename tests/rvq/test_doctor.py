@@ -195,6 +195,25 @@ def test_a_wrong_new_allowlist_is_explained(doctor: Callable[..., tuple[int, str
     assert "entry 1 must be host[:port]" in shown
 
 
+def test_what_the_database_sets_for_every_session_is_named(empty_database: str) -> None:
+    connection = Database(empty_database)
+    name = connection.main.info.dbname
+    for setting in ("statement_timeout = '1s'", "session_replication_role = 'replica'"):
+        connection.rows(f'ALTER DATABASE "{name}" SET {setting}')
+    connection.close()
+    with open_store(empty_database) as store:
+        found = {finding.text: finding.level for finding in checks.of_sessions(store)}
+    assert found == {
+        "set by ALTER, and overridden by RVQ's own: statement_timeout": "ok",
+        "session_replication_role = replica is set by ALTER DATABASE or ALTER ROLE": "advice",
+    }
+
+
+def test_timeouts_that_a_pooler_drops_are_named(database: Database) -> None:
+    (text,) = [finding.text for finding in checks.of_sessions(Store(database.main))]
+    assert text.startswith("statement_timeout, lock_timeout, idle_in_transaction_session_timeout: not what")
+
+
 def test_it_writes_nothing_and_says_when_nobody_can(
     database: Database, settings: Settings, looked_after: None
 ) -> None:

@@ -31,10 +31,10 @@ class Server:
     def url(self, database: str) -> str:
         return urlunsplit(urlsplit(self.admin_url)._replace(path=f"/{database}"))
 
-    def create_database(self, name: str, template: str = "template0") -> str:
+    def create_database(self, name: str, template: str = "template0", options: str = "") -> str:
         """Made anew; returns its URL."""
         self.drop_database(name)
-        self._execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        self._execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" {options}')
         return self.url(name)
 
     def drop_database(self, name: str) -> None:

@@ -79,10 +79,12 @@ def test_open_makes_exactly_as_many_connections_as_were_asked_for(
 
 
 def test_open_runs_the_warm_up_on_every_connection(empty_database: str, observer: Connection) -> None:
-    ask(observer, "CREATE TABLE warmed (pid int)")
+    ask(observer, "CREATE TABLE public.warmed (pid int)")
     pool = make_pool(empty_database, 4)
-    pool.open(["INSERT INTO warmed SELECT pg_backend_pid()"])
-    assert [row[0] for row in ask(observer, "SELECT pid FROM warmed ORDER BY pid")] == backends(observer)
+    pool.open(["INSERT INTO public.warmed SELECT pg_backend_pid()"])
+    assert [row[0] for row in ask(observer, "SELECT pid FROM public.warmed ORDER BY pid")] == backends(
+        observer
+    )
     pool.close()
 
 
@@ -98,7 +100,7 @@ def test_queries_give_rows_a_row_and_a_value(pool: Pool) -> None:
     assert pool.row("SELECT 1, 2") == (1, 2)
     assert pool.row("SELECT 1 WHERE false") is None
     assert pool.value("SELECT %s", ("ü%s",)) == "ü%s"
-    assert pool.rows("CREATE TABLE t (id int)") == []
+    assert pool.rows("CREATE TABLE public.t (id int)") == []
 
 
 def test_every_session_has_its_name_and_all_timeouts(empty_database: str) -> None:
@@ -186,12 +188,12 @@ def test_a_connection_left_in_a_transaction_never_comes_back(pool: Pool, observe
 def test_connections_that_the_server_ended_are_replaced_before_anything_is_sent(
     pool: Pool, observer: Connection
 ) -> None:
-    ask(observer, "CREATE TABLE marks (n int)")
+    ask(observer, "CREATE TABLE public.marks (n int)")
     before = backends(observer)
     ask(observer, f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE {OURS}")
     for _ in range(4):
-        pool.rows("INSERT INTO marks VALUES (1)")
-    assert ask(observer, "SELECT count(*) FROM marks") == [(4,)]
+        pool.rows("INSERT INTO public.marks VALUES (1)")
+    assert ask(observer, "SELECT count(*) FROM public.marks") == [(4,)]
     assert len(backends(observer)) == 1, "only the one that is in use was made anew"
     assert not set(before) & set(backends(observer))
 
@@ -199,18 +201,18 @@ def test_connections_that_the_server_ended_are_replaced_before_anything_is_sent(
 def test_a_statement_cut_off_in_the_middle_is_an_error_and_is_not_sent_again(
     pool: Pool, observer: Connection, empty_database: str
 ) -> None:
-    ask(observer, "CREATE TABLE marks (n int)")
-    ask(observer, "BEGIN; LOCK TABLE marks")
+    ask(observer, "CREATE TABLE public.marks (n int)")
+    ask(observer, "BEGIN; LOCK TABLE public.marks")
     with pool.connection() as connection:
         waiting = connection
-    with background(pool.rows, "INSERT INTO marks VALUES (1)") as call:
+    with background(pool.rows, "INSERT INTO public.marks VALUES (1)") as call:
         with contextlib.closing(connect(empty_database, "rvq-second-observer")) as second:
             wait_until_blocked(second, waiting)
             ask(second, f"SELECT pg_terminate_backend({waiting.info.backend_pid}, 10000)")
         with pytest.raises(DatabaseUnavailable):
             call.result(10)
     ask(observer, "COMMIT")
-    assert ask(observer, "SELECT count(*) FROM marks") == [(0,)]
+    assert ask(observer, "SELECT count(*) FROM public.marks") == [(0,)]
     assert pool.value("SELECT 1") == 1
 
 

@@ -1,0 +1,79 @@
+"""What a database must be like before RVQ works on it, asked once at each start.
+
+What a session can pin is pinned (app/db/session.py); here is what it can't pin, and whether the pins have
+arrived: a pooler may drop them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import psycopg2
+
+from app.db.connection import Connection
+from app.db.errors import DatabaseUnavailable, DatabaseUnfit, translate
+from app.db.session import ENCODING, PINNED
+
+log = logging.getLogger("rvq.database")
+
+# With other values of these RVQ is right too: they are pinned for order and safety.
+MAY_DIFFER = {"search_path", "timezone", "datestyle", "client_min_messages", "idle_session_timeout"}
+NEEDED = {name: value for name, value in PINNED.items() if name not in MAY_DIFFER} | {
+    "client_encoding": ENCODING
+}
+ASKED = (*NEEDED, "server_encoding", "default_transaction_read_only", "synchronous_commit")
+CURRENT = (
+    "SELECT n.name, current_setting(n.name, true) FROM unnest(%s) AS n(name)"
+    " UNION ALL SELECT 'recovery', pg_is_in_recovery()::text"
+)
+
+
+def require_fit(connection: Connection) -> None:
+    """Raise DatabaseUnfit if the database, or the way to it, must be changed; else pass if it takes writes.
+
+    Raise DatabaseUnavailable if it is read-only. That commits may be lost in a crash is the operator's
+    choice, and is logged.
+    """
+    found = _current(connection)
+    _require_pins(connection, found)
+    reason = why_read_only(found)
+    if reason:
+        raise DatabaseUnavailable(f"the database takes no writes: {reason}")
+    if found["synchronous_commit"] == "off":
+        log.warning("synchronous_commit is off: a crash of the database may lose what was answered as stored")
+
+
+def lost_pins(found: Mapping[str, str]) -> list[str]:
+    """Return the names of what RVQ relies on and did not get."""
+    return [name for name, value in NEEDED.items() if found[name] not in (value, "")]
+
+
+def why_read_only(found: Mapping[str, str]) -> str:
+    if found["recovery"] == "true":
+        return "it is a standby; give all hosts in the URL, and target_session_attrs=read-write"
+    if found["default_transaction_read_only"] == "on":
+        return "default_transaction_read_only is on, set by its owner, its host or a role"
+    return ""
+
+
+def _require_pins(connection: Connection, found: Mapping[str, str]) -> None:
+    """Raise DatabaseUnfit when a pin did not arrive, with the statements that set them on the role."""
+    lost = lost_pins(found)
+    if lost:
+        role = f'ALTER ROLE "{connection.info.user}" SET'
+        statements = "; ".join(f"{role} {name} = '{NEEDED[name]}'" for name in lost)
+        raise DatabaseUnfit(
+            "what RVQ sets when it connects does not arrive, since a pooler in between drops it. "
+            f"Let the pooler pass `options`, or set it on the role: {statements}"
+        )
+
+
+def _current(connection: Connection) -> dict[str, str]:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(CURRENT, (list(ASKED),))
+            # None, here "": a setting of an extension that this session has not loaded yet.
+            return {name: value or "" for name, value in cursor.fetchall()}
+    except psycopg2.Error as error:
+        raise translate(error) from error

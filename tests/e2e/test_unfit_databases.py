@@ -1,0 +1,90 @@
+"""Programs that start on a database they can't work with say so in a sentence, never in a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from app.db.migrations import migrate
+from rvq.local.settings import child_environ
+from tests.app.process import Gunicorn
+from tests.app.rig import environ
+from tests.dispatcher.rig import environment, launched
+from tests.support.concurrency import wait_until
+from tests.support.server import Server
+
+CONFIGURATION = 78
+HOST = "127.0.0.1:9"
+
+
+@pytest.fixture
+def latin1(server: Server) -> Iterator[str]:
+    name = f"{server.prefix}_latin1"
+    yield server.create_database(name, options="ENCODING 'LATIN1' LOCALE 'C'")
+    server.drop_database(name)
+
+
+def rvq(arguments: Sequence[str], database_url: str) -> tuple[int, str]:
+    """Run the command as a process; return its status and all it says."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "rvq.__main__", *arguments],
+        env=child_environ(environ(database_url)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def starts(database_url: str, folder: Path) -> Iterator[tuple[int, str]]:
+    """The status and the words of everything that starts on a database."""
+    yield rvq(["migrate"], database_url)
+    yield rvq(["doctor"], database_url)
+    api = Gunicorn(environ(database_url), folder)
+    yield api.wait(), api.log
+    with launched(environment(database_url, HOST)) as dispatcher:
+        yield dispatcher.wait(60), dispatcher.log
+
+
+def test_everything_that_starts_on_latin1_says_that_it_needs_utf8(latin1: str, tmp_path: Path) -> None:
+    found = list(starts(latin1, tmp_path))
+    assert [status for status, _ in found] == [1, 1, 1, CONFIGURATION]
+    for _, words in found:
+        assert "has the encoding LATIN1" in words
+        assert "Traceback" not in words
+
+
+def alter(url: str, change: str) -> None:
+    connection = psycopg2.connect(url, options="-c default_transaction_read_only=off")
+    connection.autocommit = True
+    with contextlib.closing(connection), connection.cursor() as cursor:
+        cursor.execute(f'ALTER DATABASE "{connection.info.dbname}" {change}')
+
+
+def test_on_a_read_only_database_the_api_says_so_and_the_dispatcher_waits(
+    empty_database: str, tmp_path: Path
+) -> None:
+    migrate(empty_database)
+    alter(empty_database, "SET default_transaction_read_only = on")
+    api = Gunicorn(environ(empty_database), tmp_path)
+    assert api.wait() == 1
+    status, words = rvq(["migrate"], empty_database)
+    assert status == 1
+    for said in (api.log, words):
+        assert "takes no writes: default_transaction_read_only is on" in said
+        assert "Traceback" not in said
+    with launched(environment(empty_database, HOST)) as dispatcher:
+        wait_until(
+            lambda: "waiting for the database: the database takes no writes" in dispatcher.log, "it waits", 60
+        )
+        alter(empty_database, "RESET default_transaction_read_only")
+        dispatcher.wait_until_ready()
+        assert "Traceback" not in dispatcher.log
+        assert dispatcher.stop() == 0
