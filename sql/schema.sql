@@ -962,8 +962,8 @@ BEGIN
     open_task AS (
         INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, required, policy, queue,
                                     webhook_url, webhook_host, metadata)
-        SELECT t.id, p_now, p_now + make_interval(secs => t.deadline_seconds), t.total, t.total, t.required, t.policy,
-               t.queue, t.url, t.host, t.metadata
+        SELECT t.id, p_now, coalesce(t.due_at, p_now) + make_interval(secs => t.deadline_seconds), t.total, t.total,
+               t.required, t.policy, t.queue, t.url, t.host, t.metadata
           FROM task AS t),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, scheduled, queued, tasks_open)
@@ -1138,7 +1138,7 @@ CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit inte
     AS $$
     SELECT s.id, v.status, coalesce(o.attempt, l.attempt)::integer,
            coalesce(o.max_attempts, s.max_attempts)::integer, s.payload,
-           CASE WHEN o.id IS NULL THEN l.result END, l.error, s.queued_at,
+           CASE WHEN o.id IS NULL THEN l.result END, l.error, least(s.queued_at, '9999-12-31 00:00:00+00'),
            CASE WHEN o.id IS NULL THEN l.ended_at END, coalesce(o.worker_id, l.worker_id)
       FROM rvq.sub_tasks AS s
       LEFT JOIN rvq.open_sub_tasks AS o ON o.id = s.id

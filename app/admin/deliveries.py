@@ -14,6 +14,7 @@ from app import ids
 from app.admin.schemas import AdminDeliveryPage, BulkRedelivery
 from app.admin.store import Store
 from app.web import cursors
+from app.web.moments import RULE, GivenMoment, to_utc
 from app.web.problems import Fault, Invalid, NotFound
 from app.web.request import Request
 from app.web.response import Response, json_response, page
@@ -28,7 +29,7 @@ BATCH = 500
 MAX_REDELIVERIES = 10_000
 HOST_PATTERN = r"\A[!-~]{1,300}\Z"
 HOST = Parameter("host", TEXT)
-SINCE = Parameter("since", {"type": "string", "format": "date-time"})
+SINCE = Parameter("since", {"type": "string", "format": "date-time", "description": RULE})
 _HOST = re.compile(HOST_PATTERN, re.ASCII)
 
 
@@ -40,7 +41,7 @@ class RedeliverBody(Struct, forbid_unknown_fields=True):
 
     status: Literal["pending", "delivered", "dead"] = "dead"
     host: Annotated[str, Meta(pattern=HOST_PATTERN)] | None = None
-    since: Annotated[datetime, Meta(tz=True)] | None = None
+    since: GivenMoment | None = None
     dry_run: bool = False
 
 
@@ -79,11 +80,12 @@ def redeliver_many(context: Context[Store], request: Request) -> Response:
     At most 10 000 in one call; `complete` is false when there may be more. `dry_run` counts.
     """
     body = request.json(DECODER).value
+    since = _since(body.since)
     matched = redelivered = 0
     before: int | None = None
     complete = False
     while not complete and matched < MAX_REDELIVERIES:
-        deliveries = context.store.list_deliveries(body.status, body.host, body.since, BATCH, before)
+        deliveries = context.store.list_deliveries(body.status, body.host, since, BATCH, before)
         numbers = [ids.number_of(delivery.id) for delivery in deliveries]
         matched += len(numbers)
         complete = len(numbers) < BATCH
@@ -93,6 +95,13 @@ def redeliver_many(context: Context[Store], request: Request) -> Response:
             redelivered += outcomes.count("redelivered")
     log.info("deliveries sent again", extra={"matched": matched, "redelivered": redelivered})
     return json_response(BulkRedelivery(matched, redelivered, body.dry_run, complete))
+
+
+def _since(given: datetime | None) -> datetime | None:
+    try:
+        return None if given is None else to_utc(given)
+    except ValueError as error:
+        raise Invalid(Fault("/since", str(error))) from None
 
 
 def _host(request: Request) -> str | None:

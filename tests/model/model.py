@@ -147,7 +147,7 @@ class Model:
     # partner and admin
 
     def add(self, task: Task) -> None:
-        task.deadline_at = None if task.deadline is None else self.now + task.deadline
+        task.deadline_at = None if task.deadline is None else task.sub_tasks[0].queued_at + task.deadline
         self.tasks[task.id] = task
         self.sub_tasks.update({sub_task.id: sub_task for sub_task in task.sub_tasks})
         task.refresh()
