@@ -15,7 +15,8 @@ from app.admin.schemas import AdminDeliveryPage, BulkRedelivery
 from app.admin.store import Store
 from app.web import cursors
 from app.web.moments import RULE, GivenMoment, to_utc
-from app.web.problems import Fault, Invalid, NotFound
+from app.web.problems import Fault, Invalid, NotFound, StateConflict
+from app.web.redelivery import respond_to_redelivery
 from app.web.request import Request
 from app.web.response import Response, json_response, page
 from app.web.routes import CURSOR, LIMIT, TEXT, Context, Parameter, Routes, status_of
@@ -63,21 +64,27 @@ def list_deliveries(context: Context[Store], request: Request) -> Response:
     return page(deliveries, next_cursor)
 
 
-@routes.post("/v1/admin/deliveries/<delivery_id>/redeliver", Redelivered, problems=(NotFound,))
+@routes.post("/v1/admin/deliveries/<delivery_id>/redeliver", Redelivered, problems=(NotFound, StateConflict))
 def redeliver(context: Context[Store], _request: Request, delivery_id: str) -> Response:
-    """Send a delivery again, under the same webhook-id."""
+    """Send a delivery again, under the same webhook-id.
+
+    409 when it is being sent at this moment.
+    """
     number = ids.parse_delivery_id(delivery_id)
-    if number is None or context.store.redeliver([number]) == ["unknown"]:
+    outcome = "unknown" if number is None else context.store.redeliver([number])[0]
+    if outcome == "unknown":
         raise NotFound("there is no such delivery")
+    response = respond_to_redelivery(outcome)
     log.info("delivery sent again", extra={"delivery_id": delivery_id})
-    return json_response(Redelivered(1))
+    return response
 
 
 @routes.post("/v1/admin/deliveries/redeliver", BulkRedelivery, body=RedeliverBody)
 def redeliver_many(context: Context[Store], request: Request) -> Response:
     """Send many deliveries again.
 
-    At most 10 000 in one call; `complete` is false when there may be more. `dry_run` counts.
+    At most 10 000 in one call; `complete` is false when there may be more. `dry_run` counts. `redelivered` is
+    less than `matched` when some are being sent at this moment.
     """
     body = request.json(DECODER).value
     since = _since(body.since)

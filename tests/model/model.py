@@ -364,8 +364,9 @@ class Model:
         if not task.events or not task.webhook:
             return "nothing_to_send"
         delivery = self.deliveries[task.events[-1][0]]
-        if delivery.token is None:
-            delivery.status, delivery.due_at, delivery.tries = "pending", self.now, 0
+        if delivery.token is not None:
+            return "in_flight"
+        delivery.status, delivery.due_at, delivery.tries = "pending", self.now, 0
         return "redelivered"
 
     # statistics

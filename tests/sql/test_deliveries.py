@@ -321,12 +321,14 @@ def test_a_pending_delivery_sent_again_is_due_now(rvq: Calls) -> None:
     assert (delivery.attempt, delivery.tries) == (2, 1)
 
 
-def test_one_that_is_being_sent_is_left_alone(rvq: Calls) -> None:
+def test_one_that_is_being_sent_is_left_alone_and_the_outcome_says_so(rvq: Calls) -> None:
     (task_id,) = ended(rvq)
     (delivery,) = rvq.claim_deliveries()
-    assert rvq.redeliver(task_id) == ["redelivered"]
+    assert rvq.redeliver(task_id, 1, task_id) == ["in_flight", "unknown", "in_flight"]
+    assert rvq.value("SELECT rvq.redeliver_task(%s)", (task_id,)) == "in_flight"
     assert rvq.claim_deliveries() == []
     assert rvq.settle(delivery) == [task_id]
+    assert rvq.redeliver(task_id) == ["redelivered"]
 
 
 def test_a_task_without_an_end_or_without_a_webhook_has_nothing_to_send(rvq: Calls) -> None:
