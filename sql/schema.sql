@@ -1403,7 +1403,9 @@ BEGIN
     FOR v_id IN SELECT DISTINCT i FROM unnest(p_ids) AS i ORDER BY 1 LOOP
         SELECT * INTO v_task FROM rvq.tasks AS t WHERE t.id = rvq.task_of(v_id);
         v_outcome := CASE WHEN v_task.webhook_url IS NULL OR NOT EXISTS (SELECT FROM rvq.events AS e WHERE e.id = v_id)
-                          THEN 'unknown' END;
+                          THEN 'unknown'
+                          WHEN EXISTS (SELECT FROM rvq.delivery_attempts AS a WHERE a.id = v_id AND a.attempt >= 1000)
+                          THEN 'too_often' END;
         WHILE v_outcome IS NULL LOOP
             INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
             VALUES (v_id, rvq.clock(), v_task.queue, v_task.webhook_host, v_task.webhook_url) ON CONFLICT DO NOTHING;
@@ -1430,7 +1432,7 @@ BEGIN
                    FROM unnest(p_ids) WITH ORDINALITY AS i(id, position) ORDER BY i.position);
 END $$;
 
-COMMENT ON FUNCTION rvq.redeliver(p_ids bigint[]) IS 'Send these deliveries once more; return one outcome each, in order: redelivered, in_flight, unknown.';
+COMMENT ON FUNCTION rvq.redeliver(p_ids bigint[]) IS 'Send these deliveries once more; return one outcome each, in order: redelivered, in_flight, too_often, unknown.';
 
 CREATE FUNCTION rvq.redeliver_task(p_task_id bigint) RETURNS text
     LANGUAGE plpgsql
@@ -1448,7 +1450,7 @@ BEGIN
               FROM unnest(rvq.redeliver(ARRAY[v_id])) AS r(outcome));
 END $$;
 
-COMMENT ON FUNCTION rvq.redeliver_task(p_task_id bigint) IS 'Send the last event of a task once more; return redelivered, in_flight, nothing_to_send or unknown.';
+COMMENT ON FUNCTION rvq.redeliver_task(p_task_id bigint) IS 'Send the last event of a task once more; return redelivered, in_flight, too_often, nothing_to_send, unknown.';
 
 CREATE FUNCTION rvq.release_deliveries(p_ids bigint[], p_lease_tokens uuid[]) RETURNS integer
     LANGUAGE plpgsql

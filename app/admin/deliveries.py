@@ -15,7 +15,7 @@ from app.admin.schemas import AdminDeliveryPage, BulkRedelivery
 from app.admin.store import Store
 from app.web import cursors
 from app.web.moments import RULE, GivenMoment, to_utc
-from app.web.problems import Fault, Invalid, NotFound, StateConflict
+from app.web.problems import Fault, Invalid, NotFound, StateConflict, TooManyRedeliveries
 from app.web.redelivery import respond_to_redelivery
 from app.web.request import Request
 from app.web.response import Response, json_response, page
@@ -64,11 +64,15 @@ def list_deliveries(context: Context[Store], request: Request) -> Response:
     return page(deliveries, next_cursor)
 
 
-@routes.post("/v1/admin/deliveries/<delivery_id>/redeliver", Redelivered, problems=(NotFound, StateConflict))
+@routes.post(
+    "/v1/admin/deliveries/<delivery_id>/redeliver",
+    Redelivered,
+    problems=(NotFound, StateConflict, TooManyRedeliveries),
+)
 def redeliver(context: Context[Store], _request: Request, delivery_id: str) -> Response:
     """Send a delivery again, under the same webhook-id.
 
-    409 when it is being sent at this moment.
+    409 when it is being sent at this moment. 429 once it has been sent 1000 times.
     """
     number = ids.parse_delivery_id(delivery_id)
     outcome = "unknown" if number is None else context.store.redeliver([number])[0]
@@ -84,7 +88,7 @@ def redeliver_many(context: Context[Store], request: Request) -> Response:
     """Send many deliveries again.
 
     At most 10 000 in one call; `complete` is false when there may be more. `dry_run` counts. `redelivered` is
-    less than `matched` when some are being sent at this moment.
+    less than `matched` when some are being sent at this moment, or have been sent 1000 times.
     """
     body = request.json(DECODER).value
     since = _since(body.since)

@@ -1,5 +1,7 @@
 -- Makes deliveries pending once more, their schedule from its start, under the same webhook-id. One that is pending
 -- already is due now. One that is being sent is left alone, and the answer says so: whoever asked may ask again.
+-- Who asks in a loop is stopped at a thousand attempts: a hundred times the whole schedule, 8 MiB of ledger at most,
+-- and far from what the number of an attempt can hold.
 -- Locks: door, due_deliveries by id (insert or update).
 CREATE OR REPLACE FUNCTION rvq.redeliver(p_ids bigint[]) RETURNS text[]
 LANGUAGE plpgsql VOLATILE
@@ -18,7 +20,9 @@ BEGIN
     FOR v_id IN SELECT DISTINCT i FROM unnest(p_ids) AS i ORDER BY 1 LOOP
         SELECT * INTO v_task FROM rvq.tasks AS t WHERE t.id = rvq.task_of(v_id);
         v_outcome := CASE WHEN v_task.webhook_url IS NULL OR NOT EXISTS (SELECT FROM rvq.events AS e WHERE e.id = v_id)
-                          THEN 'unknown' END;
+                          THEN 'unknown'
+                          WHEN EXISTS (SELECT FROM rvq.delivery_attempts AS a WHERE a.id = v_id AND a.attempt >= 1000)
+                          THEN 'too_often' END;
         WHILE v_outcome IS NULL LOOP
             INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
             VALUES (v_id, rvq.clock(), v_task.queue, v_task.webhook_host, v_task.webhook_url) ON CONFLICT DO NOTHING;
@@ -45,4 +49,4 @@ BEGIN
                    FROM unnest(p_ids) WITH ORDINALITY AS i(id, position) ORDER BY i.position);
 END $$;
 COMMENT ON FUNCTION rvq.redeliver(bigint[]) IS
-    'Send these deliveries once more; return one outcome each, in order: redelivered, in_flight, unknown.';
+    'Send these deliveries once more; return one outcome each, in order: redelivered, in_flight, too_often, unknown.';

@@ -15,4 +15,4 @@ BEGIN
               FROM unnest(rvq.redeliver(ARRAY[v_id])) AS r(outcome));
 END $$;
 COMMENT ON FUNCTION rvq.redeliver_task(bigint) IS
-    'Send the last event of a task once more; return redelivered, in_flight, nothing_to_send or unknown.';
+    'Send the last event of a task once more; return redelivered, in_flight, too_often, nothing_to_send, unknown.';
