@@ -962,8 +962,8 @@ BEGIN
     open_task AS (
         INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, required, policy, queue,
                                     webhook_url, webhook_host, metadata)
-        SELECT t.id, p_now, p_now + make_interval(secs => t.deadline_seconds), t.total, t.total, t.required, t.policy,
-               t.queue, t.url, t.host, t.metadata
+        SELECT t.id, p_now, coalesce(t.due_at, p_now) + make_interval(secs => t.deadline_seconds), t.total, t.total,
+               t.required, t.policy, t.queue, t.url, t.host, t.metadata
           FROM task AS t),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, scheduled, queued, tasks_open)
@@ -1138,7 +1138,7 @@ CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit inte
     AS $$
     SELECT s.id, v.status, coalesce(o.attempt, l.attempt)::integer,
            coalesce(o.max_attempts, s.max_attempts)::integer, s.payload,
-           CASE WHEN o.id IS NULL THEN l.result END, l.error, s.queued_at,
+           CASE WHEN o.id IS NULL THEN l.result END, l.error, least(s.queued_at, '9999-12-31 00:00:00+00'),
            CASE WHEN o.id IS NULL THEN l.ended_at END, coalesce(o.worker_id, l.worker_id)
       FROM rvq.sub_tasks AS s
       LEFT JOIN rvq.open_sub_tasks AS o ON o.id = s.id
@@ -1393,16 +1393,20 @@ CREATE FUNCTION rvq.redeliver(p_ids bigint[]) RETURNS text[]
     AS $$
 DECLARE
     v_id bigint;
+    v_ids bigint[] := '{}';
+    v_outcome text;
+    v_outcomes text[] := '{}';
     v_last rvq.delivery_attempts;
     v_task rvq.tasks;
-    v_redelivered bigint[] := '{}';
 BEGIN
     PERFORM rvq.hold_door();
     FOR v_id IN SELECT DISTINCT i FROM unnest(p_ids) AS i ORDER BY 1 LOOP
         SELECT * INTO v_task FROM rvq.tasks AS t WHERE t.id = rvq.task_of(v_id);
-        CONTINUE WHEN v_task.webhook_url IS NULL OR NOT EXISTS (SELECT FROM rvq.events AS e WHERE e.id = v_id);
-        v_redelivered := v_redelivered || v_id;
-        LOOP
+        v_outcome := CASE WHEN v_task.webhook_url IS NULL OR NOT EXISTS (SELECT FROM rvq.events AS e WHERE e.id = v_id)
+                          THEN 'unknown'
+                          WHEN EXISTS (SELECT FROM rvq.delivery_attempts AS a WHERE a.id = v_id AND a.attempt >= 1000)
+                          THEN 'too_often' END;
+        WHILE v_outcome IS NULL LOOP
             INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
             VALUES (v_id, rvq.clock(), v_task.queue, v_task.webhook_host, v_task.webhook_url) ON CONFLICT DO NOTHING;
             IF FOUND THEN
@@ -1412,19 +1416,23 @@ BEGIN
                 UPDATE rvq.due_deliveries AS d SET attempt = coalesce(v_last.attempt, 0) WHERE d.id = v_id;
                 INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_delivered, deliveries_dead)
                 VALUES (v_task.queue, 1, -(v_last.status = 'delivered')::integer, -(v_last.status = 'dead')::integer);
+                v_outcome := 'redelivered';
                 EXIT;
             END IF;
             UPDATE rvq.due_deliveries AS d SET due_at = rvq.clock(), tries = 0
              WHERE d.id = v_id AND d.lease_token IS NULL;
-            -- Neither: it was settled after the insert had met it, and is not pending any more.
-            EXIT WHEN FOUND OR EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = v_id);
+            -- If neither, it was settled after the insert had met it, and is not pending any more: try once more.
+            v_outcome := CASE WHEN FOUND THEN 'redelivered'
+                              WHEN EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = v_id) THEN 'in_flight' END;
         END LOOP;
+        v_ids := v_ids || v_id;
+        v_outcomes := v_outcomes || v_outcome;
     END LOOP;
-    RETURN ARRAY(SELECT CASE WHEN i.id = ANY (v_redelivered) THEN 'redelivered' ELSE 'unknown' END
+    RETURN ARRAY(SELECT v_outcomes[array_position(v_ids, i.id)]
                    FROM unnest(p_ids) WITH ORDINALITY AS i(id, position) ORDER BY i.position);
 END $$;
 
-COMMENT ON FUNCTION rvq.redeliver(p_ids bigint[]) IS 'Send these deliveries once more; return one outcome each, in order: redelivered, unknown.';
+COMMENT ON FUNCTION rvq.redeliver(p_ids bigint[]) IS 'Send these deliveries once more; return one outcome each, in order: redelivered, in_flight, too_often, unknown.';
 
 CREATE FUNCTION rvq.redeliver_task(p_task_id bigint) RETURNS text
     LANGUAGE plpgsql
@@ -1438,10 +1446,11 @@ BEGIN
     END IF;
     SELECT e.id INTO v_id FROM rvq.events AS e WHERE e.id >= p_task_id AND e.id < p_task_id + 16384
      ORDER BY e.id DESC LIMIT 1;
-    RETURN CASE WHEN rvq.redeliver(ARRAY[v_id]) = '{redelivered}' THEN 'redelivered' ELSE 'nothing_to_send' END;
+    RETURN (SELECT coalesce(nullif(r.outcome, 'unknown'), 'nothing_to_send')
+              FROM unnest(rvq.redeliver(ARRAY[v_id])) AS r(outcome));
 END $$;
 
-COMMENT ON FUNCTION rvq.redeliver_task(p_task_id bigint) IS 'Send the last event of a task once more; return redelivered, nothing_to_send or unknown.';
+COMMENT ON FUNCTION rvq.redeliver_task(p_task_id bigint) IS 'Send the last event of a task once more; return redelivered, in_flight, too_often, nothing_to_send, unknown.';
 
 CREATE FUNCTION rvq.release_deliveries(p_ids bigint[], p_lease_tokens uuid[]) RETURNS integer
     LANGUAGE plpgsql

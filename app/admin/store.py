@@ -50,7 +50,7 @@ class Store:
         return list(map(Delivery.from_row, rows))
 
     def redeliver(self, delivery_ids: Sequence[int]) -> list[str]:
-        """Send deliveries once more; return one outcome each: redelivered or unknown."""
+        """Send deliveries again; return one outcome each: redelivered, in_flight, too_often or unknown."""
         literal = "{" + ",".join(map(str, delivery_ids)) + "}"
         outcomes: list[str] = self._pool.value("SELECT rvq.redeliver(%s::bigint[])", (literal,))
         return outcomes

@@ -16,6 +16,7 @@ from app.partner.store import SEPARATOR, Created, NewTask, Store
 from app.settings import Settings
 from app.web import metrics
 from app.web.fields import DEFAULT_QUEUE, MAX_SUB_TASKS, MaxAttempts, QueueName
+from app.web.moments import GivenMoment, to_utc
 from app.web.problems import DatabaseAway, Fault, IdempotencyConflict, Invalid, Overloaded
 from app.web.request import Request
 from app.web.response import Deferred, Response, json_response
@@ -42,7 +43,10 @@ class SubTaskBody(Struct, forbid_unknown_fields=True):
 
 
 class CompletionBody(Struct, forbid_unknown_fields=True):
-    """The rule by which the task ends; `count` (with `at_least`) is the number of successes it takes."""
+    """The rule by which the task ends; `count` (with `at_least`) is the number of successes it takes.
+
+    `deadline_seconds` run from the task's creation, or from `not_before` where that is later.
+    """
 
     policy: Policy = "all"
     count: Annotated[int, Meta(ge=1, le=MAX_SUB_TASKS)] | UnsetType = UNSET
@@ -57,7 +61,7 @@ class TaskBody(Struct, forbid_unknown_fields=True):
     metadata: Raw | UnsetType = UNSET
     queue: QueueName = DEFAULT_QUEUE
     max_attempts: MaxAttempts = DEFAULT_MAX_ATTEMPTS
-    not_before: Annotated[datetime, Meta(tz=True)] | None = None
+    not_before: GivenMoment | None = None
     completion: CompletionBody | None = None
 
 
@@ -122,6 +126,7 @@ def _new_task(
     payloads = document.join(SEPARATOR, [sub_task.payload for sub_task in body.sub_tasks], around=3)
     faults = [*_payload_faults(body.sub_tasks), *_metadata_faults(metadata)]
     faults += _completion_faults(completion, len(body.sub_tasks))
+    not_before = _not_before(body.not_before, faults)
     target = _target(body.webhook_url, settings, faults)
     if faults:
         raise Invalid(*faults)
@@ -132,7 +137,7 @@ def _new_task(
         metadata=None if metadata == "null" else metadata,
         webhook_url=body.webhook_url,
         webhook_host=target.host_key if target else None,
-        not_before=body.not_before,
+        not_before=not_before,
         policy=completion.policy,
         required=completion.count or None,
         deadline_seconds=completion.deadline_seconds or None,
@@ -162,6 +167,15 @@ def _completion_faults(completion: CompletionBody, sub_tasks: int) -> Iterator[F
         yield Fault("/completion/count", "is required with the policy at_least")
     elif completion.count > sub_tasks:
         yield Fault("/completion/count", f"is more than the {sub_tasks} sub_tasks there are")
+
+
+def _not_before(given: datetime | None, faults: list[Fault]) -> datetime | None:
+    """Return the time in UTC; add what is wrong with it to `faults`."""
+    try:
+        return None if given is None else to_utc(given)
+    except ValueError as error:
+        faults.append(Fault("/not_before", str(error)))
+        return None
 
 
 def _target(url: str | None, settings: Settings, faults: list[Fault]) -> Target | None:

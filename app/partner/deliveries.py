@@ -5,9 +5,10 @@ from __future__ import annotations
 from app.partner.schemas import DeliveryPage
 from app.partner.store import Store
 from app.web.fields import known_task_id, unknown_task
-from app.web.problems import NotFound, StateConflict
+from app.web.problems import NotFound, StateConflict, TooManyRedeliveries
+from app.web.redelivery import respond_to_redelivery
 from app.web.request import Request
-from app.web.response import Response, json_response, page
+from app.web.response import Response, page
 from app.web.routes import Context, Routes
 from app.web.schemas import Redelivered
 
@@ -24,12 +25,18 @@ def list_deliveries(context: Context[Store], _request: Request, task_id: str) ->
     return page(deliveries, None)
 
 
-@routes.post("/v1/tasks/<task_id>/redeliver", Redelivered, problems=(NotFound, StateConflict))
+@routes.post(
+    "/v1/tasks/<task_id>/redeliver", Redelivered, problems=(NotFound, StateConflict, TooManyRedeliveries)
+)
 def redeliver_task(context: Context[Store], _request: Request, task_id: str) -> Response:
-    """Send the last event of a task again, under the same webhook-id."""
+    """Send the last event of a task again, under the same webhook-id.
+
+    409 when there is nothing to send, or when it is being sent at this moment. 429 once it has been sent 1000
+    times: nothing but the admin's retry of a failed task gives a new event then.
+    """
     outcome = context.store.redeliver_task(known_task_id(task_id))
     if outcome == "unknown":
         raise unknown_task()
     if outcome == "nothing_to_send":
         raise StateConflict("there is nothing to send: the task has not ended, or has no webhook_url")
-    return json_response(Redelivered(1))
+    return respond_to_redelivery(outcome)

@@ -117,7 +117,10 @@ class Store:
         return [TaskDelivery.from_rows(list(group)) for _, group in groupby(rows, itemgetter(0))]
 
     def redeliver_task(self, task_id: int) -> str:
-        """Send a task's last event once more; return redelivered, nothing_to_send or unknown."""
+        """Send a task's last event once more.
+
+        Return redelivered, in_flight, too_often, nothing_to_send or unknown.
+        """
         return str(self._pool.value("SELECT rvq.redeliver_task(%s)", (task_id,)))
 
     def list_events(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, str]]:

@@ -5,6 +5,7 @@ Problem
   MalformedBody 400      Unauthorized 401     NotFound 404        ApiDisabled 404
   MethodNotAllowed 405   TooLarge 413         UnsupportedMedia 415
   IdempotencyConflict 409  StateConflict 409  Invalid 422
+  TooManyRedeliveries 429
   OverBudget 503         DatabaseAway 503     TimedOut 503        NotReady 503
   Unexpected 500 (a fault of ours; no input may lead to it)
 """
@@ -134,6 +135,12 @@ class Invalid(Problem):
     def __init__(self, *faults: Fault) -> None:
         detail = "; ".join(f"{fault.pointer or 'body'}: {fault.detail}" for fault in faults[:3])
         super().__init__(detail, errors=faults)
+
+
+class TooManyRedeliveries(Problem):
+    """The webhook was sent too often to be sent again."""
+
+    status, code = 429, "too_many_redeliveries"
 
 
 class TooManyHeaders(Problem):

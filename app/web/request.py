@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from app.web import cursors
+from app.web.moments import parse_moment
 from app.web.problems import Fault, Invalid, MalformedBody, TooLarge, UnsupportedMedia
 from app.web.strict_json import Document, read_json
 
@@ -87,19 +88,12 @@ class Request:
         return text
 
     def moment(self, name: str) -> datetime | None:
+        """Return a time in UTC. Raise Invalid for what is no RFC 3339 time, or out of bounds."""
         text = self.parameter(name)
         try:
             return None if text is None else parse_moment(text)
-        except ValueError:
-            raise Invalid(Fault(f"/{name}", "must be an RFC 3339 time with a zone")) from None
-
-
-def parse_moment(text: str) -> datetime:
-    """Return an RFC 3339 time with its zone. Raise ValueError for any other text."""
-    moment = msgspec.convert(text, datetime)
-    if moment.tzinfo is None:
-        raise ValueError("no zone")
-    return moment
+        except ValueError as error:
+            raise Invalid(Fault(f"/{name}", str(error))) from None
 
 
 def _check_media_type(environ: Environ) -> None:

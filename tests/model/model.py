@@ -147,7 +147,7 @@ class Model:
     # partner and admin
 
     def add(self, task: Task) -> None:
-        task.deadline_at = None if task.deadline is None else self.now + task.deadline
+        task.deadline_at = None if task.deadline is None else task.sub_tasks[0].queued_at + task.deadline
         self.tasks[task.id] = task
         self.sub_tasks.update({sub_task.id: sub_task for sub_task in task.sub_tasks})
         task.refresh()
@@ -364,8 +364,9 @@ class Model:
         if not task.events or not task.webhook:
             return "nothing_to_send"
         delivery = self.deliveries[task.events[-1][0]]
-        if delivery.token is None:
-            delivery.status, delivery.due_at, delivery.tries = "pending", self.now, 0
+        if delivery.token is not None:
+            return "in_flight"
+        delivery.status, delivery.due_at, delivery.tries = "pending", self.now, 0
         return "redelivered"
 
     # statistics

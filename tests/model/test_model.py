@@ -32,7 +32,7 @@ COMMON = {
     *("complete succeeded", "complete failed", "complete retrying", "complete duplicate", "complete stale"),
     *("heartbeat extended", "heartbeat stale", "heartbeat cancelled", "release released", "release stale"),
     *("expire 1", "promote 1", "end 1", "expire delivery 1", "delivered True", "dead True"),
-    "redeliver redelivered",
+    *("redeliver redelivered", "redeliver in_flight"),
 }
 # Of twelve drills each: to find what is broken on purpose, not the smallest example of it.
 WALKS = 20

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import pytest
+
 from tests.sql.calls import HOST, URL, Calls, Delivery, other_token
 from tests.support.concurrency import background, wait_until_blocked
 from tests.support.database import Database
@@ -321,12 +323,29 @@ def test_a_pending_delivery_sent_again_is_due_now(rvq: Calls) -> None:
     assert (delivery.attempt, delivery.tries) == (2, 1)
 
 
-def test_one_that_is_being_sent_is_left_alone(rvq: Calls) -> None:
+def test_one_that_is_being_sent_is_left_alone_and_the_outcome_says_so(rvq: Calls) -> None:
     (task_id,) = ended(rvq)
     (delivery,) = rvq.claim_deliveries()
-    assert rvq.redeliver(task_id) == ["redelivered"]
+    assert rvq.redeliver(task_id, 1, task_id) == ["in_flight", "unknown", "in_flight"]
+    assert rvq.value("SELECT rvq.redeliver_task(%s)", (task_id,)) == "in_flight"
     assert rvq.claim_deliveries() == []
     assert rvq.settle(delivery) == [task_id]
+    assert rvq.redeliver(task_id) == ["redelivered"]
+
+
+@pytest.mark.parametrize("decision", ["delivered", "retry"])
+def test_a_delivery_that_was_sent_a_thousand_times_is_not_sent_again(rvq: Calls, decision: str) -> None:
+    (task_id,) = ended(rvq)
+    rvq.settle(*rvq.claim_deliveries(), decision="delivered")
+    rvq.rows("UPDATE rvq.delivery_attempts SET attempt = 998")
+    for attempt in (999, 1000):
+        assert rvq.redeliver(task_id) == ["redelivered"]
+        (delivery,) = rvq.claim_deliveries()
+        assert delivery.attempt == attempt
+        rvq.settle(delivery, decision=decision, delay=5)
+    assert rvq.redeliver(task_id) == ["too_often"]
+    assert rvq.value("SELECT rvq.redeliver_task(%s)", (task_id,)) == "too_often"
+    assert rvq.claim_deliveries() == []
 
 
 def test_a_task_without_an_end_or_without_a_webhook_has_nothing_to_send(rvq: Calls) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -37,6 +38,12 @@ def by_status(rvq: Calls) -> dict[str, list[int]]:
             elif status == "cancelled":
                 rvq.cancel(task_id)
     return found
+
+
+def test_a_not_before_that_lies_beyond_what_can_be_read_is_listed_all_the_same(rvq: Calls) -> None:
+    task_id = rvq.create(not_before=datetime(9999, 12, 31, 23, 59, tzinfo=timezone(timedelta(hours=-14))))
+    (sub_task,) = rvq.sub_tasks(task_id)
+    assert (sub_task.status, sub_task.queued_at.year) == ("scheduled", 9999)
 
 
 def test_tasks_are_listed_newest_first(rvq: Calls, by_status: dict[str, list[int]]) -> None:

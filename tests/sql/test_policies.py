@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -197,6 +198,21 @@ def test_a_task_that_ended_in_time_has_no_deadline_any_more(
     database.move_clock(11)
     assert rvq.end_overdue() == 0
     assert rvq.events(task_id) == [(0, "succeeded")]
+
+
+def test_a_deadline_runs_from_not_before_when_that_is_later(rvq: Calls, database: Database) -> None:
+    now: datetime = database.value("SELECT rvq.clock()")
+    later, earlier = now + timedelta(hours=1), now - timedelta(hours=1)
+    waiting = rvq.create(deadline=30, not_before=later)
+    rvq.create(deadline=30, not_before=earlier)
+    database.move_clock(31)
+    assert rvq.end_overdue() == 1
+    assert rvq.task(waiting).status == "queued"
+    database.move_clock(3601)
+    assert (rvq.promote(), len(rvq.claim())) == (1, 1)
+    database.move_clock(3631)
+    assert rvq.end_overdue() == 1
+    assert rvq.events(waiting) == [(0, "failed")]
 
 
 def test_deadlines_are_ended_in_bounded_batches_soonest_first(rvq: Calls, database: Database) -> None:

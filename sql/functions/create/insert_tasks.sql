@@ -32,8 +32,8 @@ BEGIN
     open_task AS (
         INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, required, policy, queue,
                                     webhook_url, webhook_host, metadata)
-        SELECT t.id, p_now, p_now + make_interval(secs => t.deadline_seconds), t.total, t.total, t.required, t.policy,
-               t.queue, t.url, t.host, t.metadata
+        SELECT t.id, p_now, coalesce(t.due_at, p_now) + make_interval(secs => t.deadline_seconds), t.total, t.total,
+               t.required, t.policy, t.queue, t.url, t.host, t.metadata
           FROM task AS t),
     counted AS (
         INSERT INTO rvq.counter_deltas (queue, scheduled, queued, tasks_open)

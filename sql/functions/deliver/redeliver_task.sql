@@ -11,7 +11,8 @@ BEGIN
     END IF;
     SELECT e.id INTO v_id FROM rvq.events AS e WHERE e.id >= p_task_id AND e.id < p_task_id + 16384
      ORDER BY e.id DESC LIMIT 1;
-    RETURN CASE WHEN rvq.redeliver(ARRAY[v_id]) = '{redelivered}' THEN 'redelivered' ELSE 'nothing_to_send' END;
+    RETURN (SELECT coalesce(nullif(r.outcome, 'unknown'), 'nothing_to_send')
+              FROM unnest(rvq.redeliver(ARRAY[v_id])) AS r(outcome));
 END $$;
 COMMENT ON FUNCTION rvq.redeliver_task(bigint) IS
-    'Send the last event of a task once more; return redelivered, nothing_to_send or unknown.';
+    'Send the last event of a task once more; return redelivered, in_flight, too_often, nothing_to_send, unknown.';

@@ -86,7 +86,7 @@ def test_deliveries_are_listed_and_narrowed(api: Caller, database: Database) -> 
         "host=hooks.example:443": 1,
         "host=elsewhere": 0,
         "since=2024-01-01T00:00:00Z": 3,
-        "since=2999-01-01T00:00:00Z": 0,
+        "since=2199-01-01T00:00:00Z": 0,
         "status=dead&host=hooks.example:443": 0,
     }.items():
         assert len(api.admin("GET", f"deliveries?{query}").expect(200)["items"]) == count, query

@@ -79,6 +79,33 @@ def test_a_dead_delivery_is_sent_again(api: Caller, database: Database) -> None:
     assert (again.status, len(again.attempts)) == ("pending", 1)
 
 
+def test_a_delivery_that_is_being_sent_is_not_sent_again_and_the_answer_says_so(
+    api: Caller, database: Database
+) -> None:
+    task_id = api.finish(1, webhook_url=HOOK)
+    (pending,) = deliveries(api, task_id).items
+    database.rows("SELECT rvq.claim_deliveries(1, 30, 1)")
+    for reply in (
+        api.partner("POST", f"/v1/tasks/{task_id}/redeliver"),
+        api.admin("POST", f"deliveries/{pending.id}/redeliver"),
+    ):
+        assert "being sent at this moment" in reply.problem(409, "state_conflict").detail
+    many = api.admin("POST", "deliveries/redeliver", {"status": "pending"}).expect(200)
+    assert (many["matched"], many["redelivered"]) == (1, 0)
+
+
+def test_a_webhook_that_was_sent_a_thousand_times_is_not_sent_again(api: Caller, database: Database) -> None:
+    task_id = api.finish(1, webhook_url=HOOK)
+    (pending,) = deliveries(api, task_id).items
+    settle(database, "dead", 410, b"")
+    database.rows("UPDATE rvq.delivery_attempts SET attempt = 1000")
+    api.partner("POST", f"/v1/tasks/{task_id}/redeliver").problem(429, "too_many_redeliveries")
+    api.admin("POST", f"deliveries/{pending.id}/redeliver").problem(429, "too_many_redeliveries")
+    many = api.admin("POST", "deliveries/redeliver", {}).expect(200)
+    assert (many["matched"], many["redelivered"], many["complete"]) == (1, 0, True)
+    assert deliveries(api, task_id).items[0].status == "dead"
+
+
 def test_there_is_nothing_to_send_again_before_the_end_or_without_a_webhook(api: Caller) -> None:
     for task_id in (api.finish(1), api.create(1, webhook_url=HOOK)["id"]):
         api.partner("POST", f"/v1/tasks/{task_id}/redeliver").problem(409, "state_conflict")
