@@ -173,10 +173,8 @@ def duplicates(received: Received) -> int:
 
 
 def _with_body(body: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
-        len(body),
-        body,
-    )
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % len(body) + body
 
 
 async def listen(port: int, ledger: Ledger, ready: Callable[[], object] = lambda: None) -> None:

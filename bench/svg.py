@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 
-from pygal import XY, Bar, Config
+from pygal import XY, Bar, Config, PluginImportFixer
 from pygal.graph.graph import Graph
 from pygal.style import Style
 
 from bench.stats import written
 
 COLOURS = ("#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f")
+# pygal adds a hook of a form that importlib has given up, and that pytest does not bear.
+sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, PluginImportFixer)]
+
 LOOK = {
     "font_family": "system-ui, sans-serif",
     **{f"{text}_font_size": 11 for text in ("label", "major_label", "legend", "value")},
