@@ -68,7 +68,7 @@ def plots(document: Document, looks: Sequence[Look]) -> list[str]:
     ]
     drawn.append(line_chart("webhook: lag from the event", "second", "ms", _course(webhook["course"])))
     shares = {name: _shares(figures["ms"]) for name, figures in streams.items()}
-    drawn.append(bar_chart(f"percentiles (p99 budget {budgets['http_p99_ms']:g} ms)", "ms", shares))
+    drawn.append(bar_chart(f"percentiles (p99 budget {budgets['http_p99_ms']} ms)", "ms", shares))
     drawn += _machine_plots(inside(looks, tuple(document["window"])), document["window"][0])
     return drawn
 

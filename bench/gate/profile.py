@@ -11,6 +11,10 @@ import msgspec
 DEFAULT = Path(__file__).resolve().parent.parent / "profiles" / "default.toml"
 
 
+# A whole number of the file stays one in the report.
+Number = int | float
+
+
 class ProfileError(Exception):
     """A profile or an override that makes no sense; the text says which value."""
 
@@ -18,29 +22,29 @@ class ProfileError(Exception):
 class Load(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds for times, bytes for sizes, ticks a second for `rate`."""
 
-    rate: float
-    warmup: float
-    duration: float
+    rate: Number
+    warmup: Number
+    duration: Number
     sub_tasks: int
     claim_limit: int
     in_flight: int
-    timeout: float
-    drain: float
+    timeout: Number
+    drain: Number
     payload_bytes: tuple[int, int]
 
 
 class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The most of each figure, and the least `reached_share` of the requested rate."""
 
-    http_p99_ms: float
-    webhook_lag_p99_ms: float
-    reached_share: float
-    errors: int
-    shed: int
-    invalid_signatures: int
-    lost_webhooks: int
-    duplicate_webhooks: int
-    generator_late_p99_ms: float
+    http_p99_ms: Number
+    webhook_lag_p99_ms: Number
+    reached_share: Number
+    errors: Number
+    shed: Number
+    invalid_signatures: Number
+    lost_webhooks: Number
+    duplicate_webhooks: Number
+    generator_late_p99_ms: Number
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

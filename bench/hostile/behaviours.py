@@ -36,11 +36,11 @@ class Behaviour:
     host: str = "hooks.test"
 
 
-def _endless(start: bytes, go_on: Serve) -> Serve:
+def _endless(start: bytes, keep_sending: Serve) -> Serve:
     def serve(peer: Peer) -> None:
         peer.request()
         peer.send(start)
-        go_on(peer)
+        keep_sending(peer)
 
     return serve
 
