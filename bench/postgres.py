@@ -28,6 +28,20 @@ def bench_cluster(
         yield cluster
 
 
+def connect(url: str, application_name: str = "bench") -> psycopg2.extensions.connection:
+    """Return a connection in autocommit."""
+    connection: psycopg2.extensions.connection = psycopg2.connect(url, application_name=application_name)
+    connection.autocommit = True
+    return connection
+
+
+def server_pid(cluster: Cluster) -> int:
+    """Return the pid of the postmaster, which must run."""
+    server = cluster.running
+    assert server, "PostgreSQL is gone"
+    return server.pid
+
+
 def deployed_settings(file: Path = DEPLOYED) -> dict[str, str]:
     """Return the `name = value` lines of a configuration file."""
     settings = {}
@@ -51,14 +65,12 @@ def _fill_wal(cluster: Cluster) -> None:
     It writes over old ones. A new one is filled with zeros and flushed before, some 40 ms in which nobody
     commits: at 833 tasks a second every two seconds, which is what p99 would show of it.
     """
-    with contextlib.closing(psycopg2.connect(cluster.url())) as connection:
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_size_bytes(current_setting('min_wal_size'))"
-                " / pg_size_bytes(current_setting('wal_segment_size'))"
-            )
-            ((files,),) = cursor.fetchall()
-            for _ in range(files):
-                cursor.execute("SELECT pg_logical_emit_message(false, '', ''), pg_switch_wal()")
-            cursor.execute("CHECKPOINT")
+    with contextlib.closing(connect(cluster.url())) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_size_bytes(current_setting('min_wal_size'))"
+            " / pg_size_bytes(current_setting('wal_segment_size'))"
+        )
+        ((files,),) = cursor.fetchall()
+        for _ in range(files):
+            cursor.execute("SELECT pg_logical_emit_message(false, '', ''), pg_switch_wal()")
+        cursor.execute("CHECKPOINT")

@@ -1,4 +1,4 @@
-"""/proc tells what processes have used: CPU of a process and all its children, memory, machine and load."""
+"""What processes have used: CPU of a process and all its children, memory, machine and load."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-TICKS = os.sysconf("SC_CLK_TCK")
+import psutil
+
+GIB = 1024**3
 
 
 def tree_cpu_seconds(pid: int) -> float:
@@ -22,7 +24,9 @@ def tree_cpu_seconds(pid: int) -> float:
 def cpu_seconds_of_trees(pids: Mapping[str, int]) -> dict[str, float]:
     """Return the same of several. Looking costs CPU itself: each process is looked at once, no thread is."""
     seen = _processes()
-    return {name: sum(seen[member].cpu_seconds for member in _tree(pid, seen)) for name, pid in pids.items()}
+    # User and system time, and both of the children that it has waited for; what follows is no CPU.
+    used = {pid: sum(process["cpu_times"][:4]) for pid, process in seen.items()}
+    return {name: sum(used[member] for member in _tree(pid, seen)) for name, pid in pids.items()}
 
 
 def tree_memory_bytes(pid: int) -> int:
@@ -30,7 +34,11 @@ def tree_memory_bytes(pid: int) -> int:
 
     The kernel walks every page for that: some milliseconds, in which the process can't map memory.
     """
-    return sum(_proportional_bytes(member) for member in tree(pid))
+    total = 0
+    for member in tree(pid):
+        with contextlib.suppress(psutil.Error):
+            total += psutil.Process(member).memory_full_info().pss
+    return total
 
 
 def tree(pid: int) -> Iterator[int]:
@@ -41,46 +49,22 @@ def tree(pid: int) -> Iterator[int]:
 def machine() -> dict[str, object]:
     """Return what a reader needs to place the figures."""
     cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    memory = Path("/proc/meminfo").read_text().split()[1]
     return {
         "cores": len(os.sched_getaffinity(0)),
         "processor": cpu[0].partition(":")[2].strip() if cpu else "unknown",
-        "memory_gib": round(int(memory) / 1024**2, 1),
+        "memory_gib": round(psutil.virtual_memory().total / GIB, 1),
         "kernel": os.uname().release.partition("-")[0],
         "load_at_start": round(os.getloadavg()[0], 1),
     }
 
 
-class _Process(NamedTuple):
-    """`cpu_seconds`: with those of the children that it has waited for."""
-
-    parent: int
-    cpu_seconds: float
+def _processes() -> dict[int, dict[str, Any]]:
+    return {process.pid: process.info for process in psutil.process_iter(["ppid", "cpu_times"])}
 
 
-def _processes() -> dict[int, _Process]:
-    found = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError):
-                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-                # utime, stime, cutime, cstime
-                cpu_seconds = sum(int(ticks) for ticks in fields[11:15]) / TICKS
-                found[int(entry)] = _Process(int(fields[1]), cpu_seconds)
-    return found
-
-
-def _tree(pid: int, seen: Mapping[int, _Process]) -> Iterator[int]:
+def _tree(pid: int, seen: Mapping[int, Mapping[str, Any]]) -> Iterator[int]:
     if pid in seen:
         yield pid
         for child, process in seen.items():
-            if process.parent == pid:
+            if process["ppid"] == pid:
                 yield from _tree(child, seen)
-
-
-def _proportional_bytes(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)

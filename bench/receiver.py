@@ -17,6 +17,7 @@ import hmac
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
@@ -172,16 +173,15 @@ def duplicates(received: Received) -> int:
 
 
 def _with_body(body: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (
-        len(body),
-        body,
-    )
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % len(body) + body
 
 
-async def _serve(port: int, ledger: Ledger) -> None:
-    server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(ledger), "127.0.0.1", port, backlog=512
-    )
+async def listen(port: int, ledger: Ledger, ready: Callable[[], object] = lambda: None) -> None:
+    """Take webhooks without end; `ready` is called once they can come."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(ledger), "127.0.0.1", port, backlog=512)
+    ready()
     await server.serve_forever()
 
 
@@ -189,7 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.receiver")
     parser.add_argument("--port", type=int, default=9000)
     options = parser.parse_args()
-    asyncio.run(_serve(options.port, Ledger(decoded(os.environ["GATE_WEBHOOK_SECRET"]))))
+    asyncio.run(listen(options.port, Ledger(decoded(os.environ["GATE_WEBHOOK_SECRET"]))))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""Percentiles are exact, over raw values; figures are written with the digits that mean something."""
+"""Variants alternate, percentiles are exact, figures are written with the digits that mean something."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -25,3 +28,12 @@ def written(value: float) -> str:
     if abs(value) >= 100:
         return f"{value:.0f}"
     return f"{value:.3g}"
+
+
+def alternate(runs: int, variants: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
+    """Run each variant in turn, `runs` times round, so that what else the machine does hits all alike."""
+    measured: dict[str, list[T]] = {name: [] for name in variants}
+    for _ in range(runs):
+        for name, run in variants.items():
+            measured[name].append(run())
+    return measured

@@ -51,17 +51,14 @@ def _version(cluster: Cluster) -> str:
 
 def _options(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.core", description="The SQL functions by pgbench.")
-    parser.add_argument(
-        "--scenario", action="append", choices=SCENARIOS, help="only this one; may be repeated"
-    )
-    parser.add_argument(
-        "--size", type=float, default=1.0, help="factor on counts and durations (1: all of it)"
-    )
-    parser.add_argument("--runs", type=int, default=5, help="runs of each variant")
-    parser.add_argument("--postgres", default="16", help="major version or folder of programs")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder to write to")
-    parser.add_argument("--no-targets", action="store_true", help="exit 0 even when a target is missed")
-    parser.add_argument("--list", action="store_true", help="list the scenarios")
+    add = parser.add_argument
+    add("--scenario", action="append", choices=SCENARIOS, help="only this one; may be repeated")
+    add("--size", type=float, default=1.0, help="factor on counts and durations (1: all of it)")
+    add("--runs", type=int, default=5, help="runs of each variant")
+    add("--postgres", default="16", help="major version or folder of programs")
+    add("--results", type=Path, default=RESULTS, help="folder to write to")
+    add("--no-targets", action="store_true", help="exit 0 even when a target is missed")
+    add("--list", action="store_true", help="list the scenarios")
     return parser.parse_args(argv)
 
 

@@ -6,14 +6,16 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 
 import psycopg2
 
 from app.db.migrations import migrate
+from bench.background import in_background
 from bench.core import scripts
-from bench.core.pgbench import Load, PgbenchRun, run_pgbench
+from bench.core.pgbench import Load, run_pgbench
 from bench.core.sample import Sample
+from bench.postgres import connect, server_pid
 from bench.procfs import tree_cpu_seconds
 from dispatcher.maintenance import STEPS
 from rvq.embedded import Cluster
@@ -21,15 +23,6 @@ from rvq.embedded import Cluster
 MAINTENANCE = ("raise_claim_floors", "fold_counters")
 AT_ONCE = 100_000
 Row = tuple[object, ...]
-
-
-@dataclass(frozen=True)
-class _Reading:
-    cpu_seconds: float
-    wal_bytes: int
-    full_pages: int
-    commits: int
-    time: float
 
 
 class MeasuredDatabase:
@@ -51,11 +44,7 @@ class MeasuredDatabase:
             return cursor.fetchall() if cursor.description else []
 
     def connect(self) -> psycopg2.extensions.connection:
-        connection: psycopg2.extensions.connection = psycopg2.connect(
-            self.cluster.url(self.name, tcp=False), application_name="bench"
-        )
-        connection.autocommit = True
-        return connection
+        return connect(self.cluster.url(self.name, tcp=False))
 
     def fill_queue(self, sub_tasks: int, per_task: int) -> None:
         """Queue `sub_tasks` in tasks of `per_task` and let the statistics know."""
@@ -77,25 +66,23 @@ class MeasuredDatabase:
     def run(self, load: Load, sub_tasks: float = 1, *, maintained: bool = True) -> Sample:
         """Run the load and meter the server; `sub_tasks`: how many of them one transaction carries."""
         with self.maintained() if maintained else contextlib.nullcontext():
-            before = self._read()
+            before, began = self._read(), time.monotonic()
             run = run_pgbench(self.cluster, self.name, load)
             self._wait_for_clients_to_leave()
-            after = self._read()
-        return _sample(run, before, after, sub_tasks)
+            after, ended = self._read(), time.monotonic()
+        return Sample(
+            transactions=run.transactions,
+            sub_tasks=run.transactions * sub_tasks,
+            seconds=run.transactions / run.per_second if run.per_second else ended - began,
+            latencies=run.latencies,
+            statements=run.statements,
+            client_cpu_seconds=run.client_cpu_seconds,
+            **{name: after[name] - before[name] for name in after},
+        )
 
-    @contextlib.contextmanager
-    def maintained(self) -> Iterator[None]:
+    def maintained(self) -> contextlib.AbstractContextManager[None]:
         """Do meanwhile what the maintenance loop does with open work."""
-        done = threading.Event()
-        threads = [threading.Thread(target=self._maintain, args=(step, done)) for step in MAINTENANCE]
-        for thread in threads:
-            thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            for thread in threads:
-                thread.join()
+        return in_background(*(partial(self._maintain, step) for step in MAINTENANCE))
 
     def _maintain(self, step: str, done: threading.Event) -> None:
         (every,) = (one.every for one in STEPS if one.name == step)
@@ -112,35 +99,15 @@ class MeasuredDatabase:
         while self.execute(there) != [(0,)]:
             time.sleep(0.01)
 
-    def _read(self) -> _Reading:
-        ((wal, full_pages, commits),) = self.execute(
+    def _read(self) -> dict[str, float]:
+        """Return what the server has used so far, by the names of a Sample."""
+        (row,) = self.execute(
             "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn, (SELECT wal_fpi FROM pg_stat_wal),"
             " (SELECT xact_commit FROM pg_stat_database WHERE datname = current_database())"
         )
-        server = self.cluster.running
-        assert server, "the server is gone"
-        return _Reading(
-            tree_cpu_seconds(server.pid),
-            int(str(wal)),
-            int(str(full_pages)),
-            int(str(commits)),
-            time.monotonic(),
-        )
-
-
-def _sample(run: PgbenchRun, before: _Reading, after: _Reading, sub_tasks: float) -> Sample:
-    return Sample(
-        transactions=run.transactions,
-        sub_tasks=run.transactions * sub_tasks,
-        seconds=run.transactions / run.per_second if run.per_second else after.time - before.time,
-        latencies=run.latencies,
-        statements=run.statements,
-        server_cpu_seconds=after.cpu_seconds - before.cpu_seconds,
-        client_cpu_seconds=run.client_cpu_seconds,
-        wal_bytes=after.wal_bytes - before.wal_bytes,
-        full_pages=after.full_pages - before.full_pages,
-        commits=after.commits - before.commits,
-    )
+        cpu_seconds = tree_cpu_seconds(server_pid(self.cluster))
+        names = ("server_cpu_seconds", "wal_bytes", "full_pages", "commits")
+        return dict(zip(names, (cpu_seconds, *(float(str(value)) for value in row)), strict=True))
 
 
 def _split(count: int, most: int) -> Iterator[int]:

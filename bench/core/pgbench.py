@@ -10,7 +10,7 @@ import re
 import resource
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,10 +62,11 @@ def run_pgbench(cluster: Cluster, database: str, load: Load) -> PgbenchRun:
     with tempfile.TemporaryDirectory(prefix="rvq-bench-") as name:
         folder = Path(name)
         (folder / "script.sql").write_text(load.script)
+        options = " ".join(f"-c {name}={value}" for name, value in load.options.items())
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         run = subprocess.run(
             _command(cluster, database, load, folder),
-            env={**os.environ, "PGOPTIONS": _settings(load.options)},
+            env={**os.environ, "PGOPTIONS": options},
             capture_output=True,
             text=True,
         )
@@ -91,10 +92,6 @@ def _command(cluster: Cluster, database: str, load: Load, folder: Path) -> list[
         *(*amount, *rate, "--log", f"--log-prefix={folder}/log", "-f", f"{folder}/script.sql"),
         cluster.url(database, tcp=False),
     ]
-
-
-def _settings(options: Mapping[str, str]) -> str:
-    return " ".join(f"-c {name}={value}" for name, value in options.items())
 
 
 def _latencies(folder: Path, turns: bool) -> Iterator[float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from bench.checks import WORDS
@@ -48,8 +49,7 @@ def _section(name: str, finding: Finding) -> str:
     return "".join(parts)
 
 
-def _rows(samples: Variants, shown: object) -> list[tuple[str, ...]]:
-    figures = list(shown) if isinstance(shown, tuple | list) else []
+def _rows(samples: Variants, figures: Sequence[str]) -> list[tuple[str, ...]]:
     return [(name, *(written(median(runs, figure)) for figure in figures)) for name, runs in samples.items()]
 
 
@@ -62,17 +62,14 @@ def _bound(target: Target) -> str:
 def _document(findings: Mapping[str, Finding], size: Size, about: Mapping[str, object]) -> dict[str, object]:
     return {
         "about": dict(about),
-        "size": {"factor": size.factor, "runs": size.runs},
+        "size": asdict(size),
         "scenarios": {
             name: {
                 "question": finding.question,
                 "runs": {
                     variant: [run.figures() for run in runs] for variant, runs in finding.samples.items()
                 },
-                "targets": [
-                    {"what": t.what, "value": t.value, "most": t.most, "least": t.least, "holds": t.holds}
-                    for t in finding.targets
-                ],
+                "targets": [{**asdict(target), "holds": target.holds} for target in finding.targets],
             }
             for name, finding in findings.items()
         },

@@ -34,9 +34,9 @@ class Sample:
     statements: Sequence[tuple[str, float]]
     server_cpu_seconds: float
     client_cpu_seconds: float
-    wal_bytes: int
-    full_pages: int
-    commits: int
+    wal_bytes: float
+    full_pages: float
+    commits: float
 
     def figure(self, name: str) -> float:
         return FIGURES[name](self)
@@ -46,15 +46,6 @@ class Sample:
 
 
 Variants = dict[str, list[Sample]]
-
-
-def alternate(runs: int, variants: dict[str, Callable[[], Sample]]) -> Variants:
-    """Run each variant in turn, `runs` times round, so that what else the machine does hits all alike."""
-    measured: Variants = {name: [] for name in variants}
-    for _ in range(runs):
-        for name, run in variants.items():
-            measured[name].append(run())
-    return measured
 
 
 def median(samples: Sequence[Sample], figure: str) -> float:

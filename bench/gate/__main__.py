@@ -18,12 +18,8 @@ def main(argv: list[str] | None = None) -> int:
         found = _one(options.rate, for_locust, options.results)
         return 0 if found.passed else found.status or 1
     short = ["--warmup", str(options.search_warmup), "--duration", str(options.search_duration), *for_locust]
-    best = search(
-        lambda rate: _one(rate, short, options.results).passed,
-        options.search_low,
-        options.search_high,
-        options.search_step,
-    )
+    bounds = (options.search_low, options.search_high, options.search_step)
+    best = search(lambda rate: _one(rate, short, options.results).passed, *bounds)
     print(f"\nhighest rate that passes (to {options.search_step:g}): {best:g} a second")
     return 0 if best else 1
 

@@ -62,10 +62,7 @@ def _webhooks(measured: Measured, profile: Profile) -> Iterator[Check]:
 
 
 def _generator(measured: Measured, profile: Profile) -> Iterator[Check]:
-    late = (
-        max(figures.late_ms["p99"] for figures in measured.streams.values() if figures.answered)
-        if any(figures.answered for figures in measured.streams.values())
-        else float("nan")
-    )
+    lates = (figures.late_ms["p99"] for figures in measured.streams.values() if figures.answered)
+    late = max(lates, default=float("nan"))
     yield at_most("generator_on_time", late, profile.budgets.generator_late_p99_ms, " ms late at p99")
     yield Check("generator_exceptions", not measured.exceptions, "; ".join(measured.exceptions) or "none")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import operator
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import psycopg2
 
+from bench.background import in_background
+from bench.postgres import connect
 from bench.procfs import cpu_seconds_of_trees, tree_memory_bytes
 
 SECONDS = 1.0
@@ -44,25 +49,15 @@ class Monitor:
     url: str
     pids: Mapping[str, int]
     looks: list[Look] = field(default_factory=list)
-    _done: threading.Event = field(default_factory=threading.Event)
 
-    @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
-        thread = threading.Thread(target=self._watch)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._done.set()
-            thread.join()
+    def watching(self) -> contextlib.AbstractContextManager[None]:
+        return in_background(self._watch)
 
-    def _watch(self) -> None:
-        connection = psycopg2.connect(self.url, application_name="gate")
-        connection.autocommit = True
-        with contextlib.closing(connection), connection.cursor() as cursor:
+    def _watch(self, done: threading.Event) -> None:
+        with contextlib.closing(connect(self.url, "gate")) as connection, connection.cursor() as cursor:
             while True:
                 self.looks.append(self._look(cursor))
-                if self._done.wait(SECONDS):
+                if done.wait(SECONDS):
                     return
 
     def _look(self, cursor: psycopg2.extensions.cursor) -> Look:
@@ -101,6 +96,7 @@ def machine_figures(looks: Sequence[Look], window: tuple[float, float], tasks: i
     seconds = last.at - first.at
     # Tasks of the window, scaled to what the looks span.
     done = max(1.0, tasks * seconds / (window[1] - window[0]))
+    most = functools.reduce(operator.or_, (Counter(look.connections) for look in seen))
     cpu = {name: last.cpu[name] - first.cpu[name] for name in last.cpu}
     return {
         "cpu_us_per_task": {name: used / done * 1e6 for name, used in cpu.items()},
@@ -111,10 +107,5 @@ def machine_figures(looks: Sequence[Look], window: tuple[float, float], tasks: i
         "memory_after_warmup": dict(first.memory),
         "memory_at_end": dict(last.memory),
         "connections_at_start": dict(looks[0].connections),
-        "connections_most": _most([look.connections for look in seen]),
+        "connections_most": dict(sorted(most.items())),
     }
-
-
-def _most(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    names = {name for count in counts for name in count}
-    return {name: max(count.get(name, 0) for count in counts) for name in sorted(names)}

@@ -2,56 +2,54 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
+
+import msgspec
 
 DEFAULT = Path(__file__).resolve().parent.parent / "profiles" / "default.toml"
+
+
+# A whole number of the file stays one in the report.
+Number = int | float
 
 
 class ProfileError(Exception):
     """A profile or an override that makes no sense; the text says which value."""
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds for times, bytes for sizes, ticks a second for `rate`."""
 
-    rate: float
-    warmup: float
-    duration: float
+    rate: Number
+    warmup: Number
+    duration: Number
     sub_tasks: int
     claim_limit: int
     in_flight: int
-    timeout: float
-    drain: float
+    timeout: Number
+    drain: Number
     payload_bytes: tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Budgets:
+class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The most of each figure, and the least `reached_share` of the requested rate."""
 
-    http_p99_ms: float
-    webhook_lag_p99_ms: float
-    reached_share: float
-    errors: int
-    shed: int
-    invalid_signatures: int
-    lost_webhooks: int
-    duplicate_webhooks: int
-    generator_late_p99_ms: float
+    http_p99_ms: Number
+    webhook_lag_p99_ms: Number
+    reached_share: Number
+    errors: Number
+    shed: Number
+    invalid_signatures: Number
+    lost_webhooks: Number
+    duplicate_webhooks: Number
+    generator_late_p99_ms: Number
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     load: Load
     budgets: Budgets
-
-
-T = TypeVar("T", Load, Budgets)
 
 
 def read_profile(
@@ -59,20 +57,17 @@ def read_profile(
 ) -> Profile:
     """Read the file's profile and replace these values (None leaves one as it is). Raises ProfileError."""
     try:
-        document = tomllib.loads(file.read_text())
-        low, high = document["load"]["payload_bytes"]
-        read = Profile(
-            Load(**{**document["load"], "payload_bytes": (int(low), int(high))}),
-            Budgets(**document["budgets"]),
-        )
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        document = msgspec.toml.decode(file.read_text())
+        for part, changes in (("load", load or {}), ("budgets", budgets or {})):
+            document[part] |= {name: value for name, value in changes.items() if value is not None}
+        return _checked(msgspec.convert(document, Profile))
+    except (OSError, ValueError, TypeError, KeyError, msgspec.MsgspecError) as error:
         raise ProfileError(f"{file}: {error!r}") from error
-    return _checked(Profile(_override(read.load, load or {}), _override(read.budgets, budgets or {})))
 
 
 def parse_budgets(texts: list[str]) -> dict[str, float]:
     """Parse `name=value` texts. Raises ProfileError."""
-    known = {field.name for field in fields(Budgets)}
+    known = Budgets.__struct_fields__
     parsed = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -83,10 +78,6 @@ def parse_budgets(texts: list[str]) -> dict[str, float]:
         except ValueError:
             raise ProfileError(f"budget {name}: {value!r} is not a number") from None
     return parsed
-
-
-def _override(values: T, changes: Mapping[str, Any]) -> T:
-    return replace(values, **{name: value for name, value in changes.items() if value is not None})
 
 
 def _checked(profile: Profile) -> Profile:

@@ -72,10 +72,8 @@ def run_generator(stack: GateStack, options: Sequence[str], result: Path) -> Qua
 def _document(result: Path, about: dict[str, object], looks: Sequence[Look]) -> dict[str, Any]:
     """Return what the generator wrote, with the machine's part added."""
     if not result.exists():
-        return {
-            "passed": False,
-            "checks": [{"name": "generator", "holds": False, "found": "wrote no result"}],
-        }
+        check = {"name": "generator", "holds": False, "found": "wrote no result"}
+        return {"passed": False, "checks": [check]}
     document: dict[str, Any] = json.loads(result.read_text())
     document["about"] = about
     if "measured" in document:

@@ -10,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bench.checks import Check, failed
 from bench.gate.checks import check_run
 from bench.gate.measured import Measured
@@ -25,7 +27,7 @@ def finish(run: Run, exceptions: Sequence[str], options: Namespace) -> bool:
     document = {
         "passed": all(check.holds for check in checks),
         "checks": [asdict(check) for check in checks],
-        "profile": asdict(run.profile),
+        "profile": msgspec.to_builtins(run.profile),
         "window": run.wall_window,
         "measured": asdict(measured),
     }

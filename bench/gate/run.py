@@ -41,12 +41,6 @@ class Run:
     def wall_window(self) -> tuple[float, float]:
         return self.window[0] + self._wall, self.window[1] + self._wall
 
-    @property
-    def seconds(self) -> float:
-        """Return how long it takes at most."""
-        load = self.profile.load
-        return HEAD_START_SECONDS + load.warmup + load.duration + load.drain
-
     def user(self, stream_name: str, number: int) -> StreamUser:
         kind = KINDS[stream_name]
         name = f"gate-{stream_name}-{number}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.paths import ROOT
 from bench.gate.target import TargetError, read_target
-from bench.postgres import bench_cluster
+from bench.postgres import bench_cluster, server_pid
 from rvq.embedded import Cluster
 from rvq.local.credentials import new_credentials
 from rvq.local.processes import Process
@@ -32,11 +32,9 @@ class GateStack:
 
     def pids(self) -> dict[str, int]:
         """Return the root process of each component, for the accounting of CPU."""
-        postgres = self.cluster.running
-        assert postgres, "PostgreSQL is gone"
         return {
             "API": self.rvq.api.pid,
-            "PostgreSQL": postgres.pid,
+            "PostgreSQL": server_pid(self.cluster),
             "dispatcher": self.rvq.dispatcher.pid,
             "receiver": self.receiver.pid,
         }

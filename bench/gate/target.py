@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import msgspec
+import urllib3
 
 from bench.receiver import Received
 
@@ -30,17 +30,18 @@ class Target:
 
     @property
     def api(self) -> tuple[str, int]:
-        return _address(self.api_url)
+        parts = urlsplit(self.api_url)
+        return parts.hostname or "", parts.port or 80
 
     def check(self) -> None:
         """Ask both ends whether they are there. Raises TargetError."""
-        for name, address, path in (
-            ("the API", self.api, "/readyz"),
-            ("the receiver", _address(self.receiver_url), "/control/count"),
+        for name, url, path in (
+            ("the API", self.api_url, "/readyz"),
+            ("the receiver", self.receiver_url, "/control/count"),
         ):
-            status, _ = _call(name, address, "GET", path)
+            status = _call(name, "GET", url, path).status
             if status != 200:
-                raise TargetError(f"{name} at {address[0]}:{address[1]} responds to {path} with {status}")
+                raise TargetError(f"{name} at {_address(url)} responds to {path} with {status}")
 
     def reset_receiver(self, since: float) -> None:
         self._control("POST", f"/control/reset?since={since!r}")
@@ -53,16 +54,15 @@ class Target:
 
     def read_as_partner(self, path: str) -> str:
         """Return the API's response, whatever it is. Raises TargetError."""
-        status, body = _call(
-            "the API", self.api, "GET", path, {"Authorization": f"Bearer {self.partner_token}"}
-        )
-        return f"{status} {body.decode(errors='replace')}"
+        headers = {"Authorization": f"Bearer {self.partner_token}"}
+        response = _call("the API", "GET", self.api_url, path, headers)
+        return f"{response.status} {response.data.decode(errors='replace')}"
 
     def _control(self, method: str, path: str) -> bytes:
-        status, body = _call("the receiver", _address(self.receiver_url), method, path)
-        if status != 200:
-            raise TargetError(f"the receiver responds to {path} with {status}")
-        return body
+        response = _call("the receiver", method, self.receiver_url, path)
+        if response.status != 200:
+            raise TargetError(f"the receiver responds to {path} with {response.status}")
+        return response.data
 
 
 def read_target(environ: Mapping[str, str]) -> Target:
@@ -83,20 +83,14 @@ def read_target(environ: Mapping[str, str]) -> Target:
     )
 
 
-def _address(url: str) -> tuple[str, int]:
-    parts = urlsplit(url)
-    return parts.hostname or "", parts.port or 80
-
-
 def _call(
-    name: str, address: tuple[str, int], method: str, path: str, headers: Mapping[str, str] | None = None
-) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(*address, timeout=10)
+    name: str, method: str, url: str, path: str, headers: Mapping[str, str] | None = None
+) -> urllib3.BaseHTTPResponse:
     try:
-        connection.request(method, path, headers=headers or {})
-        response = connection.getresponse()
-        return response.status, response.read()
-    except (OSError, http.client.HTTPException) as error:
-        raise TargetError(f"{name} at {address[0]}:{address[1]} can't be reached: {error}") from error
-    finally:
-        connection.close()
+        return urllib3.request(method, urljoin(url, path), headers=headers, timeout=10, retries=False)
+    except urllib3.exceptions.HTTPError as error:
+        raise TargetError(f"{name} at {_address(url)} can't be reached: {error}") from error
+
+
+def _address(url: str) -> str:
+    return urlsplit(url).netloc

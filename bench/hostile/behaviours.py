@@ -36,26 +36,23 @@ class Behaviour:
     host: str = "hooks.test"
 
 
-def drips(start: bytes, then: bytes) -> Serve:
-    """Return a behaviour that sends `start`, and then `then` without end, one byte at a time."""
-
+def _endless(start: bytes, keep_sending: Serve) -> Serve:
     def serve(peer: Peer) -> None:
         peer.request()
         peer.send(start)
-        peer.drip_forever(then)
+        keep_sending(peer)
 
     return serve
+
+
+def drips(start: bytes, then: bytes) -> Serve:
+    """Return a behaviour that sends `start`, and then `then` without end, one byte at a time."""
+    return _endless(start, lambda peer: peer.drip_forever(then))
 
 
 def floods(start: bytes, then: bytes) -> Serve:
     """Return a behaviour that sends `start`, and then `then` without end, as fast as it goes."""
-
-    def serve(peer: Peer) -> None:
-        peer.request()
-        peer.send(start)
-        peer.flood(then)
-
-    return serve
+    return _endless(start, lambda peer: peer.flood(then))
 
 
 BEHAVIOURS: dict[str, Behaviour] = {

@@ -6,15 +6,14 @@ import ssl
 import warnings
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-Kind = Literal[
-    "good",
+Untrusted = Literal[
     "expired",
     "not-yet-valid",
     "wrong-name",
@@ -22,8 +21,10 @@ Kind = Literal[
     "self-signed",
     "stranger",  # signed by another authority
     "old-protocol",  # a good one, but TLS 1.1
-    "wants-client-certificate",  # a good one, but the receiver asks for ours
 ]
+UNTRUSTED: tuple[Untrusted, ...] = get_args(Untrusted)
+# The last is a good one, but the receiver asks for ours.
+Kind = Untrusted | Literal["good", "wants-client-certificate"]
 
 
 class Authority:

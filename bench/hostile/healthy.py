@@ -31,28 +31,18 @@ class HealthyHost:
 
 
 class Traffic:
-    """Ends a task for the healthy host every 1/`rate` seconds, in a thread, until the block ends."""
+    """Ends a task for the healthy host every 1/`rate` seconds."""
 
     def __init__(self, tasks: Tasks, url: str, rate: float) -> None:
         self._tasks = tasks
         self._url = url
         self._pause = 1 / rate
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="healthy traffic", daemon=True)
         self.sent = 0
         self.failure: Exception | None = None
 
-    def __enter__(self) -> Traffic:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
+    def run(self, stopping: threading.Event) -> None:
         due = time.monotonic()
-        while not self._stopping.wait(max(0.0, due - time.monotonic())):
+        while not stopping.wait(max(0.0, due - time.monotonic())):
             due += self._pause
             try:
                 self._tasks.finish([self._url], QUEUE)

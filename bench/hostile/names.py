@@ -69,17 +69,8 @@ _ANSWERS: dict[str, Callable[[], Sequence[str]]] = {
 # For APP_WEBHOOK_PRIVATE_HOSTS: all may be here and at 127.0.1.x, where nobody listens; none may be at TRAP.
 PAIRS = [f"{name}={network}" for name in _ANSWERS for network in (f"{HERE}/32", "127.0.1.0/24")]
 
-BLOCKED = (
-    "mixed",
-    "mixed-last",
-    "inward",
-    "metadata",
-    "mapped",
-    "translated",
-    "unspecified",
-    "scoped",
-    "nonsense",
-)
+INWARD = ("mixed", "mixed-last", "inward", "metadata", "mapped", "translated")
+BLOCKED = (*INWARD, "unspecified", "scoped", "nonsense")
 UNRESOLVED = ("nowhere", "unknown", "broken", "stalled")
 
 

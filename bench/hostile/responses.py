@@ -16,7 +16,9 @@ def http(status: str, *headers: str, body: str = "") -> bytes:
 
 
 _EMPTY = "Content-Length: 0"
-_CHUNKED = http("200 OK", "Transfer-Encoding: chunked")
+_MOVED = "Location: http://127.0.0.1:1/"
+_CODED = "Transfer-Encoding: chunked"
+_CHUNKED = http("200 OK", _CODED)
 
 STATUSES: list[Row] = [
     ("status-204", http("204 No Content", "Content-Length: 5"), "delivered", None),
@@ -27,12 +29,7 @@ STATUSES: list[Row] = [
     ("hints-then-200", http("103 Early Hints", "Link: x") + http("200 OK"), "delivered", None),
     ("refresh", http("200 OK", "Refresh: 0; url=http://127.0.0.1:1/"), "delivered", None),
     *(
-        (
-            f"redirect-{status}",
-            http(f"{status} Moved", "Location: http://127.0.0.1:1/", _EMPTY),
-            "http_error",
-            None,
-        )
+        (f"redirect-{status}", http(f"{status} Moved", _MOVED, _EMPTY), "http_error", None)
         for status in (300, 301, 302, 303, 304, 307, 308)
     ),
     *(
@@ -68,12 +65,7 @@ ODD_FRAMES: list[Row] = [
     ("two-lengths", http("200 OK", "Content-Length: 1", "Content-Length: 2"), "delivered", "framing"),
     ("negative-length", http("200 OK", "Content-Length: -1"), "delivered", "framing"),
     ("signed-length", http("200 OK", "Content-Length: +1"), "delivered", "framing"),
-    (
-        "length-and-chunked",
-        http("200 OK", "Content-Length: 1", "Transfer-Encoding: chunked"),
-        "delivered",
-        "framing",
-    ),
+    ("length-and-chunked", http("200 OK", "Content-Length: 1", _CODED), "delivered", "framing"),
     ("unknown-coding", http("200 OK", "Transfer-Encoding: gzip, chunked"), "delivered", "framing"),
     ("chunk-without-size", _CHUNKED + b"zz\r\n", "delivered", "framing"),
     ("chunk-with-a-sign", _CHUNKED + b"-1\r\n", "delivered", "framing"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bench.background import in_background
 from bench.checks import Check
 from bench.hostile import ALL, Behaviour
 from bench.hostile.checks import FirstAttempt, check_delivery, check_lags
@@ -68,7 +69,8 @@ def every_behaviour(
 ) -> tuple[list[FirstAttempt], Check]:
     """Send one delivery to each, all at once, while the healthy host has its own."""
     tasks = suite.tasks()
-    with suite.traffic() as traffic:
+    traffic = suite.traffic()
+    with in_background(traffic.run):
         ids = tasks.finish([suite.listeners.urls[name] for name in behaviours], "hostile")
         waiting = dict(zip(behaviours, ids, strict=True))
         found: dict[str, dict[str, Any]] = {}
@@ -87,10 +89,9 @@ def every_behaviour(
 def black_hole_and_drips(suite: Suite, seconds: float) -> Check:
     """Send a thousand deliveries to one that swallows, and to 32 that drip, for that long."""
     tasks, urls = suite.tasks(), suite.listeners.urls
-    tasks.finish([urls[BLACK_HOLE]] * TO_THE_BLACK_HOLE, "crowd")
     for name in crowd():
-        if name != BLACK_HOLE:
-            tasks.finish([urls[name]] * TO_EACH_DRIPPING, "crowd")
-    with suite.traffic() as traffic:
+        tasks.finish([urls[name]] * (TO_THE_BLACK_HOLE if name == BLACK_HOLE else TO_EACH_DRIPPING), "crowd")
+    traffic = suite.traffic()
+    with in_background(traffic.run):
         time.sleep(seconds)
     return suite.lags("healthy host beside 1 000 to a black hole and 32 dripping hosts", traffic)

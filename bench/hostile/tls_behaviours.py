@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from bench.hostile.behaviours import CONTINUE, OK, Behaviour, drips, floods, good, silent
+from bench.hostile.certificates import UNTRUSTED
 from bench.hostile.peer import Peer
 
 # The start of a handshake record of 16 kB, most of which never comes.
@@ -45,7 +46,6 @@ def _garbage_after_handshake(peer: Peer) -> None:
     peer.hold()
 
 
-_UNTRUSTED = ("tls_error",)
 # The refusal comes after the handshake, and what is seen of it depends on how far our request is by then.
 _REFUSED = ("tls_error", "connect_error", "unknown")
 
@@ -58,13 +58,7 @@ TLS_BEHAVIOURS: dict[str, Behaviour] = {
         floods(OK + b"\r\n", b"z" * 65536), ("delivered",), "size", "https", "good"
     ),
     "tls-garbage-after-handshake": Behaviour(_garbage_after_handshake, ("tls_error",), None, "https", "good"),
-    "tls-expired": Behaviour(good, _UNTRUSTED, None, "https", "expired"),
-    "tls-not-yet-valid": Behaviour(good, _UNTRUSTED, None, "https", "not-yet-valid"),
-    "tls-wrong-name": Behaviour(good, _UNTRUSTED, None, "https", "wrong-name"),
-    "tls-common-name-only": Behaviour(good, _UNTRUSTED, None, "https", "common-name-only"),
-    "tls-self-signed": Behaviour(good, _UNTRUSTED, None, "https", "self-signed"),
-    "tls-stranger": Behaviour(good, _UNTRUSTED, None, "https", "stranger"),
-    "tls-old-protocol": Behaviour(good, _UNTRUSTED, None, "https", "old-protocol"),
+    **{f"tls-{kind}": Behaviour(good, ("tls_error",), None, "https", kind) for kind in UNTRUSTED},
     "tls-wants-client-certificate": Behaviour(good, _REFUSED, None, "https", "wants-client-certificate"),
     "tls-plain-text": Behaviour(_plain_text, ("tls_error",), None, "https"),
     "tls-silent": Behaviour(silent, ("timeout",), None, "https"),

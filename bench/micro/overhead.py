@@ -13,14 +13,15 @@ import statistics
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from bench.core.pgbench import Load, run_pgbench
 from bench.gate import bodies
 from bench.gate.http import Connection
 from bench.gate.stack import GateStack, whole_stack
 from bench.gate.target import read_target
-from bench.procfs import tree_cpu_seconds
-from bench.stats import written
+from bench.procfs import cpu_seconds_of_trees
+from bench.stats import alternate, written
 from rvq.local.stack import DATABASE
 from rvq.tables import markdown_table
 
@@ -40,20 +41,17 @@ def main(argv: list[str] | None = None) -> int:
         ways = _ways(stack, options.claims, options.connections)
         for call in ways.values():
             call()  # fills caches
-        found: dict[str, list[Cpu]] = {name: [] for name in ways}
-        for _ in range(options.runs):
-            for name, call in ways.items():
-                found[name].append(_cpu(stack, call, options.claims))
+        measured = {name: partial(_cpu, stack, call, options.claims) for name, call in ways.items()}
+        found = alternate(options.runs, measured)
     medians = {name: _median(runs) for name, runs in found.items()}
-    print(
-        markdown_table(("", "API us", "PostgreSQL us", "both us"), [_row(*item) for item in medians.items()])
-    )
+    rows = [_row(*item) for item in medians.items()]
+    print(markdown_table(("", "API us", "PostgreSQL us", "both us"), rows))
     ratio = sum(medians[OVER_HTTP]) / sum(medians[BY_PGBENCH])
     print(f"claim over HTTP to claim by pgbench: {ratio:.2f}; at most {MOST}")
     return 0 if ratio <= MOST else 1
 
 
-def _ways(stack: GateStack, calls: int, connections: int) -> dict[str, Callable[[], None]]:
+def _ways(stack: GateStack, calls: int, connections: int) -> dict[str, Callable[[], object]]:
     target = read_target(stack.environ)
     claim = bodies.claim_body("worker-1", CLAIM_LIMIT)
 
@@ -72,13 +70,9 @@ def _ways(stack: GateStack, calls: int, connections: int) -> dict[str, Callable[
     load = Load(CLAIM_SQL, connections, transactions=calls // connections)
     return {
         OVER_HTTP: lambda: over_http(lambda connection: connection.post(b"/v1/sub_tasks/claim", claim)),
-        BY_PGBENCH: lambda: _by_pgbench(stack, load),
+        BY_PGBENCH: partial(run_pgbench, stack.cluster, DATABASE, load),
         NO_OP: lambda: over_http(lambda connection: connection.get(b"/healthz")),
     }
-
-
-def _by_pgbench(stack: GateStack, load: Load) -> None:
-    run_pgbench(stack.cluster, DATABASE, load)
 
 
 def _fill(stack: GateStack, sub_tasks: int) -> None:
@@ -92,12 +86,13 @@ def _fill(stack: GateStack, sub_tasks: int) -> None:
     connection.close()
 
 
-def _cpu(stack: GateStack, call: Callable[[], None], calls: int) -> Cpu:
+def _cpu(stack: GateStack, call: Callable[[], object], calls: int) -> Cpu:
     pids = stack.pids()
-    before = tree_cpu_seconds(pids["API"]), tree_cpu_seconds(pids["PostgreSQL"])
+    before = cpu_seconds_of_trees(pids)
     call()
-    after = tree_cpu_seconds(pids["API"]), tree_cpu_seconds(pids["PostgreSQL"])
-    return (after[0] - before[0]) / calls * 1e6, (after[1] - before[1]) / calls * 1e6
+    after = cpu_seconds_of_trees(pids)
+    api, postgres = ((after[name] - before[name]) / calls * 1e6 for name in ("API", "PostgreSQL"))
+    return api, postgres
 
 
 def _median(runs: list[Cpu]) -> Cpu:

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from ipaddress import ip_network
 from multiprocessing.connection import Connection
 from socketserver import StreamRequestHandler, ThreadingTCPServer
@@ -24,12 +25,14 @@ import requests
 import urllib3
 
 from app.webhooks.addresses import PrivateHost, parse_allowed_host
+from bench.stats import alternate
 from dispatcher.http.sender import Sender
 from dispatcher.http.signer import Signer
 from rvq.tables import table
 
 RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nServer: bench\r\nContent-Length: 2\r\n\r\nok"
 BODY = b'{"type":"task.succeeded","data":"' + b"x" * 567 + b'"}'
+EVENT, SIGNER = "evt_0123456789abcdef", Signer((b"k" * 32,))
 ROUNDS = 5
 
 Post = Callable[[], object]
@@ -56,50 +59,51 @@ def _serve(ready: Connection) -> None:
         server.serve_forever()
 
 
+def _signed() -> dict[str, str]:
+    return SIGNER.sign(EVENT, int(time.time()), BODY)
+
+
 def _by_sender(port: int) -> Post:
     allowed = (parse_allowed_host(f"http://127.0.0.1:{port}"),)
-    sender = Sender(allowed, (PrivateHost("127.0.0.1", ip_network("127.0.0.1/32")),), Signer((b"k" * 32,)))
+    sender = Sender(allowed, (PrivateHost("127.0.0.1", ip_network("127.0.0.1/32")),), SIGNER)
 
     def post() -> None:
-        attempt = sender.send("evt_0123456789abcdef", f"http://127.0.0.1:{port}/hook", BODY)
+        attempt = sender.send(EVENT, f"http://127.0.0.1:{port}/hook", BODY)
         assert attempt.outcome == "delivered", attempt
 
     return post
 
 
 def _by_http_client(port: int) -> Post:
-    local, signer = threading.local(), Signer((b"k" * 32,))
+    local = threading.local()
 
     def post() -> None:
         if not hasattr(local, "connection"):
             local.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=15)
-        signed = signer.sign("evt_0123456789abcdef", int(time.time()), BODY)
-        local.connection.request("POST", "/hook", BODY, {"Content-Type": "application/json", **signed})
+        headers = {"Content-Type": "application/json", **_signed()}
+        local.connection.request("POST", "/hook", BODY, headers)
         local.connection.getresponse().read()
 
     return post
 
 
 def _by_urllib3(port: int) -> Post:
-    pool, signer = urllib3.HTTPConnectionPool("127.0.0.1", port, maxsize=64), Signer((b"k" * 32,))
+    pool = urllib3.HTTPConnectionPool("127.0.0.1", port, maxsize=64)
 
     def post() -> None:
-        signed = signer.sign("evt_0123456789abcdef", int(time.time()), BODY)
-        pool.urlopen("POST", "/hook", body=BODY, headers=signed, redirect=False, retries=False)
+        pool.urlopen("POST", "/hook", body=BODY, headers=_signed(), redirect=False, retries=False)
 
     return post
 
 
 def _by_requests(port: int) -> Post:
-    session, signer = requests.Session(), Signer((b"k" * 32,))
+    session = requests.Session()
     session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=64))
     session.trust_env = False
+    url = f"http://127.0.0.1:{port}/hook"
 
     def post() -> None:
-        signed = signer.sign("evt_0123456789abcdef", int(time.time()), BODY)
-        session.post(
-            f"http://127.0.0.1:{port}/hook", data=BODY, headers=signed, allow_redirects=False, timeout=15
-        )
+        session.post(url, data=BODY, headers=_signed(), allow_redirects=False, timeout=15)
 
     return post
 
@@ -135,10 +139,8 @@ def main() -> None:
         "urllib3": _by_urllib3(port),
         "requests": _by_requests(port),
     }
-    measured: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(ROUNDS):
-        for name, post in ways.items():
-            measured[name].append(_cpu_per_post(post, options.posts, options.threads))
+    run = {name: partial(_cpu_per_post, post, options.posts, options.threads) for name, post in ways.items()}
+    measured = alternate(ROUNDS, run)
     base = statistics.median(measured["http.client"])
     medians = {name: statistics.median(figures) for name, figures in measured.items()}
     rows = [(name, f"{us:.0f}", f"{us / base:.2f}") for name, us in medians.items()]

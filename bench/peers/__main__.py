@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from bench.peers.report import not_run, write_report
@@ -22,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     size = Size(options.rounds, options.size)
     about: dict[str, object] = machine()
     with bench_cluster() as cluster:
-        results = run_rounds(cluster, chosen(options.only), size, _say)
+        results = run_rounds(cluster, chosen(options.only), size, partial(print, flush=True))
         about["postgresql"] = cluster.install.version
     report = write_report(results, size, about, options.results)
     print(f"\n{report.read_text()}\nwritten to {report}")
@@ -39,10 +40,6 @@ def chosen(names: Sequence[str]) -> list[System]:
 def exit_status(results: Sequence[SystemResult], named: Sequence[str]) -> int:
     needed = {*named, "rvq"}
     return int(any(one.trouble and one.system.name in needed for one in results))
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def _names(text: str) -> list[str]:

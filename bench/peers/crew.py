@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,10 +33,8 @@ class Crew:
     def __enter__(self) -> Crew:
         try:
             for name, command in self.commands.items():
-                log = self.logs / f"{self.system}-{name}.log"
-                self._children[name] = Child(
-                    f"{self.system}'s {name}", command, self.environ, log, self._lines
-                )
+                title, log = f"{self.system}'s {name}", self.logs / f"{self.system}-{name}.log"
+                self._children[name] = Child(title, command, self.environ, log, self._lines)
             self._wait_until_ready()
         except BaseException:
             self.__exit__()
@@ -59,16 +57,12 @@ class Crew:
         self._tasks += 1
         reply = self._ask(do="fan_in", task=self._tasks, sub_tasks=sub_tasks)
         task, began = str(reply["task"]), float(reply["began"])
-        deadline = time.monotonic() + REPLY_SECONDS
-        while task not in self._called:
-            self._hear(deadline)
+        self._hear_until(lambda: task in self._called)
         return self._called.pop(task) - began
 
     def single_calls(self, calls: int) -> dict[str, float]:
         """Return calls a second by name. Raises DriverError."""
-        return {
-            name: float(rate) for name, rate in self._ask(do="single_calls", count=calls)["rates"].items()
-        }
+        return {n: float(rate) for n, rate in self._ask(do="single_calls", count=calls)["rates"].items()}
 
     def wait_until_ended(self, seconds: float) -> None:
         """Wait until all end by themselves. Raises DriverError."""
@@ -87,19 +81,19 @@ class Crew:
     def _ask(self, **command: object) -> Line:
         self._replies.clear()
         self._children["producer"].tell(**command)
-        deadline = time.monotonic() + REPLY_SECONDS
-        while not self._replies:
-            self._hear(deadline)
+        self._hear_until(lambda: bool(self._replies))
         return self._replies.pop()
 
     def _when_done(self, sub_tasks: int) -> float:
-        deadline = time.monotonic() + REPLY_SECONDS
-        while sum(count for _, count in self._done) < sub_tasks:
-            self._hear(deadline)
+        self._hear_until(lambda: sum(count for _, count in self._done) >= sub_tasks)
         return max(at for at, _ in self._done)
 
-    def _hear(self, deadline: float) -> None:
-        _, line = next_line(self._lines, deadline)
+    def _hear_until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + REPLY_SECONDS
+        while not condition():
+            self._take(next_line(self._lines, deadline)[1])
+
+    def _take(self, line: Line) -> None:
         if "called" in line:
             self._called[str(line["called"])] = float(line["at"])
         elif "done" in line:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.peers.claims import check_claims, cpu_us, fan_in_ms, single_calls, throughput, told
 from bench.peers.rounds import FAN_IN_SUB_TASKS, Size
-from bench.peers.system import System, SystemResult
+from bench.peers.system import SystemResult
 from bench.reports import part_of_it, when_and_where, write_files
 from bench.stats import written
 from bench.svg import bar_chart
@@ -71,12 +71,12 @@ def _single_calls(result: SystemResult) -> str:
 
 def _modes(results: Sequence[SystemResult]) -> str:
     """Tell how each was used, with versions."""
-    lines = [f"- **{one.system.title}** ({_versions(one)}). {_mode(one.system)}\n" for one in results]
+    used = ((one, one.system) for one in results)
+    lines = [
+        f"- **{system.title}** ({_versions(one)}). (a): {system.batch_mode}. (b): {system.fan_in_mode}.\n"
+        for one, system in used
+    ]
     return "".join(["## How each was used\n\n", *lines])
-
-
-def _mode(system: System) -> str:
-    return f"(a): {system.batch_mode}. (b): {system.fan_in_mode}."
 
 
 def _versions(result: SystemResult) -> str:

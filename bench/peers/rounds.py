@@ -11,6 +11,7 @@ from pathlib import Path
 from bench.peers.child import DriverError
 from bench.peers.crew import Crew
 from bench.peers.system import System, SystemResult, Turn
+from bench.postgres import server_pid
 from bench.procfs import tree_cpu_seconds
 from rvq.embedded import Cluster
 from rvq.local.processes import ProcessError
@@ -100,9 +101,7 @@ def _measure(cluster: Cluster, crew: Crew, system: System, size: Size) -> Turn:
 
 
 def _cpu(cluster: Cluster) -> dict[str, float]:
-    server = cluster.running
-    assert server, "PostgreSQL is gone"
-    return {"PostgreSQL": tree_cpu_seconds(server.pid), "the rest": tree_cpu_seconds(os.getpid())}
+    return {"PostgreSQL": tree_cpu_seconds(server_pid(cluster)), "the rest": tree_cpu_seconds(os.getpid())}
 
 
 def _gist(turn: Turn) -> str:

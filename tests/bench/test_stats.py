@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -52,6 +53,12 @@ def test_plots_are_well_formed_whatever_their_texts_and_values() -> None:
     bars = bar_chart("bars", "us", {"<api>": {"x": 1.0, "y": math.nan}, "postgres": {"y": 2.0}})
     for svg in (drawn, bars, line_chart("nothing", "", "", {}), bar_chart("nothing", "", {})):
         assert ElementTree.fromstring(svg).tag.endswith("svg")
+
+
+def test_a_plot_is_the_same_each_time_and_loads_nothing() -> None:
+    svg = line_chart("a", "s", "ms", {"p99": [(0.0, 1.0), (1.0, 2.0)]})
+    assert svg == line_chart("a", "s", "ms", {"p99": [(0.0, 1.0), (1.0, 2.0)]})
+    assert re.findall(r"<script|<!--|href|https?://(?!www\.w3\.org/)", svg) == []
 
 
 def test_cpu_of_a_tree_counts_living_and_ended_children() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 
+from bench.background import in_background
 from bench.core import scripts
 from bench.core.finding import Finding, Size, Target
 from bench.core.measured_database import MeasuredDatabase
@@ -30,14 +32,8 @@ def bloat(cluster: Cluster, size: Size) -> Finding:
     database = MeasuredDatabase(cluster, "bloat")
     load = Load(scripts.life(2), CLIENTS, seconds=size.seconds(SECONDS), rate=RATE)
     looks: list[Look] = []
-    done = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(database, load.seconds / 200, done, looks))
-    watcher.start()
-    try:
+    with in_background(partial(_watch, database, load.seconds / 200, looks)):
         sample = database.run(load, 2)
-    finally:
-        done.set()
-        watcher.join()
     first, second = _worst(looks, load.seconds, (0.0, 0.5)), _worst(looks, load.seconds, (0.5, 1.0))
     return Finding(
         f"Dead tuples at {RATE} tasks of 2 a second",
@@ -50,7 +46,7 @@ def bloat(cluster: Cluster, size: Size) -> Finding:
     )
 
 
-def _watch(database: MeasuredDatabase, pause: float, done: threading.Event, looks: list[Look]) -> None:
+def _watch(database: MeasuredDatabase, pause: float, looks: list[Look], done: threading.Event) -> None:
     began = time.monotonic()
     while not done.wait(min(max(pause, 0.1), 5.0)):
         rows = database.execute(LOOK.format("','".join(TABLES)))

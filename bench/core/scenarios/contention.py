@@ -9,7 +9,9 @@ from bench.core import scripts
 from bench.core.finding import Finding, Size, Target, compared
 from bench.core.measured_database import MeasuredDatabase
 from bench.core.pgbench import Load
-from bench.core.sample import Sample, alternate, median
+from bench.core.sample import Sample, median
+from bench.core.scenarios.flat import SHOWN
+from bench.stats import alternate
 from bench.svg import bar_chart, line_chart
 from rvq.embedded import Cluster
 
@@ -31,18 +33,14 @@ def fan_in(cluster: Cluster, size: Size) -> Finding:
             many: partial(_drain, database, sub_tasks, 10),
         },
     )
+    shown = ("sub_tasks/s", "p50 ms", "p99 ms", "server CPU us/sub_task", "WAL bytes/sub_task")
     question = "Fan-in: all sub_tasks of one task, or of many"
     rates = {name: {"sub_tasks/s": median(runs, "sub_tasks/s")} for name, runs in samples.items()}
     return Finding(
         question,
         samples,
-        ("sub_tasks/s", "p50 ms", "p99 ms", "server CPU us/sub_task", "WAL bytes/sub_task"),
-        compared(
-            samples,
-            one,
-            many,
-            {"sub_tasks/s": None, "p50 ms": None, "p99 ms": None, "server CPU us/sub_task": None},
-        ),
+        shown,
+        compared(samples, one, many, dict.fromkeys(shown[:-1])),
         plots={"rate": bar_chart(question, "sub_tasks a second", rates)},
         notes=[f"{FAN_IN_CLIENTS} connections, claim {FAN_IN_LIMIT} and complete them until none is left."],
     )
@@ -67,7 +65,7 @@ def connections(cluster: Cluster, size: Size) -> Finding:
     return Finding(
         "Whole tasks (create 2, claim 2, complete 2, event), by connections",
         samples,
-        ("transactions/s", "p50 ms", "p99 ms", "server CPU us/transaction", "WAL bytes/sub_task"),
+        SHOWN,
         compared(samples, _connections(32), _connections(16), {"transactions/s": None, "p99 ms": None}),
         plots={"rate": line_chart("Whole tasks a second", "connections", "tasks/s", {"median": rates})},
         notes=["One pgbench transaction is a whole task: three commits."],

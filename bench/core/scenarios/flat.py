@@ -8,7 +8,8 @@ from bench.core import scripts
 from bench.core.finding import Finding, Size, compared
 from bench.core.measured_database import MeasuredDatabase
 from bench.core.pgbench import Load
-from bench.core.sample import Variants, alternate
+from bench.core.sample import Variants
+from bench.stats import alternate
 from bench.svg import bar_chart
 from rvq.embedded import Cluster
 

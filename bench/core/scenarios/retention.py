@@ -7,6 +7,7 @@ import statistics
 import threading
 import time
 
+from bench.background import in_background
 from bench.core import scripts
 from bench.core.finding import Finding, Size, Target
 from bench.core.measured_database import MeasuredDatabase
@@ -39,6 +40,7 @@ def retention(cluster: Cluster, size: Size) -> Finding:
     load = Load(scripts.steady(LIMIT), LOAD_CLIENTS, seconds=LOAD_SECONDS, rate=LOAD_RATE, turns=True)
     without = database.run(load, LIMIT / 2)
     undone = [_seconds_undone(database) for _ in range(size.runs)]
+    alone = statistics.median(undone)
     beside, steps, waits = _beside(database, load)
     left = database.execute("SELECT sum(tasks_succeeded + deliveries_delivered) FROM rvq.current_counters")
     # The day's tasks are taken out of the counters: only what the load did is still counted.
@@ -49,9 +51,7 @@ def retention(cluster: Cluster, size: Size) -> Finding:
         {"without": [without], "beside retention": [beside]},
         ("transactions/s", "p50 ms", "p99 ms"),
         [
-            Target(
-                "seconds to count and drop the tasks of the day, alone", statistics.median(undone), most=1.0
-            ),
+            Target("seconds to count and drop the tasks of the day, alone", alone, most=1.0),
             Target("seconds of all steps, beside the load", sum(steps)),
             Target("claims seen waiting for a lock", waits, most=0),
         ],
@@ -69,21 +69,12 @@ def _fill_day(database: MeasuredDatabase, tasks: int) -> None:
     database.execute(
         *(f"SET {name} = '{value}'" for name, value in PAST.items()), "SELECT rvq.create_partitions(0)"
     )
-    script = (
-        scripts.create(2, tasks=AT_ONCE)
-        + scripts.claim(2 * AT_ONCE)
-        + scripts.complete()
-        + scripts.deliver(AT_ONCE)
-    )
+    finish = scripts.complete() + scripts.deliver(AT_ONCE)
+    script = scripts.create(2, tasks=AT_ONCE) + scripts.claim(2 * AT_ONCE) + finish
     clients = min(CLIENTS, tasks // AT_ONCE)
     turns = tasks // AT_ONCE // clients
     run_pgbench(database.cluster, database.name, Load(script, clients, transactions=turns, options=PAST))
-    rest = Load(
-        scripts.claim(AT_ONCE) + scripts.complete() + scripts.deliver(AT_ONCE),
-        1,
-        transactions=1,
-        options=PAST,
-    )
+    rest = Load(scripts.claim(AT_ONCE) + finish, 1, transactions=1, options=PAST)
     while database.execute(OPEN) != [(False,)]:
         run_pgbench(database.cluster, database.name, rest)
     database.execute("SELECT rvq.fold_counters()", "VACUUM ANALYZE", "CHECKPOINT")
@@ -111,26 +102,20 @@ def _beside(database: MeasuredDatabase, load: Load) -> tuple[Sample, list[float]
     """Return the load's sample, the seconds of each step, and how many claims waited for a lock."""
     steps: list[float] = []
     waits: list[int] = []
-    done = threading.Event()
 
-    def expire() -> None:
+    def expire(_done: threading.Event) -> None:
         time.sleep(load.seconds / 4)
         while database.execute(LEFT) != [(0,)]:
             steps.append(_step(database, undo=False)[0])
 
-    def watch() -> None:
+    def watch(done: threading.Event) -> None:
         with contextlib.closing(database.connect()) as connection, connection.cursor() as cursor:
             while not done.wait(WATCH_SECONDS):
                 cursor.execute(WAITING)
                 waits.append(cursor.fetchall()[0][0])
 
-    threads = [threading.Thread(target=target) for target in (expire, watch)]
-    for thread in threads:
-        thread.start()
-    sample = database.run(load, LIMIT / 2)
-    threads[0].join()
-    done.set()
-    threads[1].join()
+    with in_background(watch), in_background(expire):
+        sample = database.run(load, LIMIT / 2)
     return sample, steps, sum(waits)
 
 

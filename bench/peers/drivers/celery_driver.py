@@ -7,19 +7,11 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 
 from celery import Celery, chord
 
-from bench.peers.drivers.lines import (
-    Command,
-    Tally,
-    end_with_input,
-    next_command,
-    payload,
-    say,
-    say_called,
-    say_ready,
-)
+from bench.peers.drivers.lines import Command, Tally, chosen_role, payload, say, say_called, say_ready, serve
 
 PREFETCH = 128  # its guide to optimizing: much, when tasks are short and many
 POOL = "solo"  # a process each; prefork hands every message on through a pipe, and was slower
@@ -68,9 +60,7 @@ def work(url: str) -> None:
 
 def produce(url: str) -> None:
     tasks = Tasks(url)
-    say_ready()
-    while (command := next_command()) is not None:
-        {"throughput": throughput, "fan_in": fan_in}[command["do"]](tasks, command)
+    serve({"throughput": partial(throughput, tasks), "fan_in": partial(fan_in, tasks)})
 
 
 def throughput(tasks: Tasks, command: Command) -> None:
@@ -91,7 +81,4 @@ def fan_in(tasks: Tasks, command: Command) -> None:
 
 
 if __name__ == "__main__":
-    role, address = sys.argv[1:]
-    if role == "worker":
-        end_with_input()
-    {"worker": work, "produce": produce}[role](address)
+    chosen_role({"worker": work, "produce": produce})(sys.argv[2])

@@ -11,13 +11,18 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 PAYLOAD_BYTES = 200
+BATCH = 1000  # sub_tasks enqueued at once
 CHECK_SECONDS = 0.02  # between two looks whether everything is done
+# Without fan-in of its own: a row counts down in each handler, the last one enqueues the callback.
+COUNTERS = "CREATE TABLE fan_in (task bigint PRIMARY KEY, left_over int NOT NULL) WITH (fillfactor = 50)"
 Command = dict[str, Any]
+Payload = dict[str, object]
+T = TypeVar("T")
 _saying = threading.Lock()
 
 
@@ -36,10 +41,6 @@ def say_ready(*packages: str) -> None:
 def say_called(task: object) -> None:
     """Tell that the callback of a task runs now."""
     say(called=str(task), at=time.time())
-
-
-def say_drained(began: float, count: int) -> None:
-    say(began=began, ended=time.time(), count=count)
 
 
 class Tally:
@@ -65,16 +66,17 @@ class Tally:
                 say(done=count, at=self._at)
 
 
-def payload(number: int) -> dict[str, object]:
+def payload(number: int) -> Payload:
     """Return a document of PAYLOAD_BYTES as JSON."""
     empty = len(json.dumps({"number": number, "text": ""}))
     return {"number": number, "text": "x" * (PAYLOAD_BYTES - empty)}
 
 
-def next_command() -> Command | None:
-    """Read the runner's next command; None when there will be none."""
-    line = sys.stdin.readline()
-    return dict(json.loads(line)) if line else None
+def chosen_role(roles: Mapping[str, T]) -> T:
+    """Return what the command line's first word names; all but a producer end with their input."""
+    if sys.argv[1] not in ("install", "produce"):
+        end_with_input()
+    return roles[sys.argv[1]]
 
 
 def end_with_input() -> None:
@@ -89,11 +91,39 @@ def end_with_input() -> None:
     threading.Thread(target=watch, name="end-with-input", daemon=True).start()
 
 
-async def serve(does: dict[str, Callable[[Command], Awaitable[None]]]) -> None:
+def serve(does: Mapping[str, Callable[[Command], None]]) -> None:
     """Carry out commands by their name in `do`, one after the other, to the end of the input."""
+    say_ready()
+    for line in sys.stdin:
+        command = json.loads(line)
+        does[command["do"]](command)
+
+
+async def serve_producer(
+    enqueue: Callable[[list[Payload]], Awaitable[None]],
+    is_empty: Callable[[], Awaitable[bool]],
+    fan_out: Callable[[int, list[Payload]], Awaitable[None]],
+) -> None:
+    """Carry out the commands to a producer whose system is in PostgreSQL; `fan_out` counts them down too."""
+
+    async def throughput(command: Command) -> None:
+        began = time.time()
+        for numbers in slices(command["count"], BATCH):
+            await enqueue([payload(number) for number in numbers])
+        while not await is_empty():
+            await asyncio.sleep(CHECK_SECONDS)
+        say(began=began, ended=time.time(), count=command["count"])
+
+    async def fan_in(command: Command) -> None:
+        task, began = command["task"], time.time()
+        await fan_out(task, [{"task": task, **payload(number)} for number in range(command["sub_tasks"])])
+        say(began=began, task=str(task))
+
+    say_ready()
     loop = asyncio.get_running_loop()
-    while (command := await loop.run_in_executor(None, next_command)) is not None:
-        await does[command["do"]](command)
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        command = json.loads(line)
+        await {"throughput": throughput, "fan_in": fan_in}[command["do"]](command)
 
 
 def slices(count: int, most: int) -> list[range]:

@@ -7,31 +7,16 @@ Fan-in is home-made, since it has none: a row counts down in each handler, the l
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-import time
 
 import asyncpg
 import uvloop
 from pgqueuer import AsyncpgDriver, AsyncpgPoolDriver, Job, PgQueuer, Queries
 
-from bench.peers.drivers.lines import (
-    CHECK_SECONDS,
-    Command,
-    end_with_input,
-    payload,
-    say,
-    say_called,
-    say_drained,
-    say_ready,
-    serve,
-    slices,
-)
+from bench.peers.drivers.lines import COUNTERS, Payload, chosen_role, say_called, say_ready, serve_producer
 
-ENQUEUE = 1000
 DEQUEUE = 500
-COUNTERS = "CREATE TABLE fan_in (task bigint PRIMARY KEY, left_over int NOT NULL) WITH (fillfactor = 50)"
 COUNT_DOWN = "UPDATE fan_in SET left_over = left_over - 1 WHERE task = $1 RETURNING left_over"
 IS_EMPTY = "SELECT NOT EXISTS (SELECT FROM pgqueuer)"
 
@@ -43,7 +28,7 @@ async def install(url: str) -> None:
     await queries.optimize_autovacuum()
     await connection.execute(COUNTERS)
     await connection.close()
-    say(ready=True, versions={})
+    say_ready()
 
 
 async def work(url: str) -> None:
@@ -73,30 +58,21 @@ async def produce(url: str) -> None:
     connection = await asyncpg.connect(url)
     queries = Queries(AsyncpgDriver(connection))
 
-    async def throughput(command: Command) -> None:
-        began = time.time()
-        for numbers in slices(command["count"], ENQUEUE):
-            payloads = [json.dumps(payload(number)).encode() for number in numbers]
-            await queries.enqueue(["single"] * len(payloads), payloads, [0] * len(payloads))
-        while not await connection.fetchval(IS_EMPTY):
-            await asyncio.sleep(CHECK_SECONDS)
-        say_drained(began, command["count"])
+    async def enqueue(payloads: list[Payload], name: str = "single") -> None:
+        size = len(payloads)
+        encoded: list[bytes | None] = [json.dumps(one).encode() for one in payloads]
+        await queries.enqueue([name] * size, encoded, [0] * size)
 
-    async def fan_in(command: Command) -> None:
-        task, size = command["task"], command["sub_tasks"]
-        began = time.time()
-        payloads = [json.dumps({"task": task, **payload(number)}).encode() for number in range(size)]
+    async def is_empty() -> bool:
+        return bool(await connection.fetchval(IS_EMPTY))
+
+    async def fan_out(task: int, payloads: list[Payload]) -> None:
         async with connection.transaction():
-            await connection.execute("INSERT INTO fan_in VALUES ($1, $2)", task, size)
-            await queries.enqueue(["part"] * size, payloads, [0] * size)
-        say(began=began, task=str(task))
+            await connection.execute("INSERT INTO fan_in VALUES ($1, $2)", task, len(payloads))
+            await enqueue(payloads, "part")
 
-    say_ready()
-    await serve({"throughput": throughput, "fan_in": fan_in})
+    await serve_producer(enqueue, is_empty, fan_out)
 
 
 if __name__ == "__main__":
-    role, address = sys.argv[1:]
-    if role == "worker":
-        end_with_input()
-    uvloop.run({"install": install, "worker": work, "produce": produce}[role](address))
+    uvloop.run(chosen_role({"install": install, "worker": work, "produce": produce})(sys.argv[2]))

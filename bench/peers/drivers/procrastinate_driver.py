@@ -7,33 +7,18 @@ Fan-in is home-made, since it has none: a row counts down in each handler, the l
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
-import time
 
 import psycopg
 import psycopg_pool
 import uvloop
 from procrastinate import App, PsycopgConnector
 
-from bench.peers.drivers.lines import (
-    CHECK_SECONDS,
-    Command,
-    end_with_input,
-    payload,
-    say,
-    say_called,
-    say_drained,
-    say_ready,
-    serve,
-    slices,
-)
+from bench.peers.drivers.lines import COUNTERS, Payload, chosen_role, say_called, say_ready, serve_producer
 
-DEFER = 1000
 CONCURRENCY = 10
 CONNECTIONS = 10
-COUNTERS = "CREATE TABLE fan_in (task bigint PRIMARY KEY, left_over int NOT NULL) WITH (fillfactor = 50)"
 COUNT_DOWN = "UPDATE fan_in SET left_over = left_over - 1 WHERE task = %s RETURNING left_over"
 IS_EMPTY = "SELECT NOT EXISTS (SELECT FROM procrastinate_jobs WHERE status IN ('todo', 'doing'))"
 
@@ -66,7 +51,7 @@ async def install(url: str) -> None:
         await app.schema_manager.apply_schema_async()
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         await connection.execute(COUNTERS)
-    say(ready=True, versions={})
+    say_ready()
 
 
 async def work(url: str) -> None:
@@ -87,28 +72,19 @@ async def produce(url: str) -> None:
         await psycopg.AsyncConnection.connect(url, autocommit=True) as connection,
     ):
 
-        async def throughput(command: Command) -> None:
-            began = time.time()
-            for numbers in slices(command["count"], DEFER):
-                await tasks.single.batch_defer_async(*(payload(number) for number in numbers))
-            while await (await connection.execute(IS_EMPTY)).fetchone() != (True,):
-                await asyncio.sleep(CHECK_SECONDS)
-            say_drained(began, command["count"])
+        async def enqueue(payloads: list[Payload]) -> None:
+            await tasks.single.batch_defer_async(*payloads)
 
-        async def fan_in(command: Command) -> None:
-            task, size = command["task"], command["sub_tasks"]
-            began = time.time()
-            await connection.execute("INSERT INTO fan_in VALUES (%s, %s)", (task, size))
-            await tasks.part.batch_defer_async(*({"task": task, **payload(number)} for number in range(size)))
-            say(began=began, task=str(task))
+        async def is_empty() -> bool:
+            return bool(await (await connection.execute(IS_EMPTY)).fetchone() == (True,))
 
-        say_ready()
-        await serve({"throughput": throughput, "fan_in": fan_in})
+        async def fan_out(task: int, payloads: list[Payload]) -> None:
+            await connection.execute("INSERT INTO fan_in VALUES (%s, %s)", (task, len(payloads)))
+            await tasks.part.batch_defer_async(*payloads)
+
+        await serve_producer(enqueue, is_empty, fan_out)
 
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING)
-    role, address = sys.argv[1:]
-    if role == "worker":
-        end_with_input()
-    uvloop.run({"install": install, "worker": work, "produce": produce}[role](address))
+    uvloop.run(chosen_role({"install": install, "worker": work, "produce": produce})(sys.argv[2]))

@@ -24,19 +24,18 @@ from bench.gate.http import Connection
 from bench.gate.target import Target, read_target
 from bench.gate.users import CLAIM, COMPLETED, CREATED, Claimed
 from bench.peers.drivers.lines import (
+    BATCH,
     Command,
-    end_with_input,
-    next_command,
+    chosen_role,
     payload,
     say,
     say_called,
     say_ready,
+    serve,
     slices,
 )
-from bench.receiver import Connection as ReceiverConnection
-from bench.receiver import Event, Ledger, decoded
+from bench.receiver import Event, Ledger, decoded, listen
 
-CREATE = 1000  # sub_tasks in each task
 CLAIM_LIMIT = 1000
 CREATORS = 2  # connections
 CLAIMERS = 2  # connections of each worker process
@@ -114,7 +113,7 @@ class Producer:
 
     def throughput(self, command: Command) -> None:
         """Create tasks without a webhook, which the peers' throughput has not either."""
-        batches = slices(command["count"], CREATE)
+        batches = slices(command["count"], BATCH)
 
         def create(mine: Sequence[range], connection: Connection) -> None:
             for numbers in mine:
@@ -167,14 +166,13 @@ class Producer:
 
 def produce(target: Target) -> None:
     producer = Producer(target)
-    does = {
-        "throughput": producer.throughput,
-        "fan_in": producer.fan_in,
-        "single_calls": producer.single_calls,
-    }
-    say_ready()
-    while (command := next_command()) is not None:
-        does[command["do"]](command)
+    serve(
+        {
+            "throughput": producer.throughput,
+            "fan_in": producer.fan_in,
+            "single_calls": producer.single_calls,
+        }
+    )
 
 
 class TellingLedger(Ledger):
@@ -193,17 +191,8 @@ def receive(target: Target) -> None:
     ledger = TellingLedger(decoded(os.environ["GATE_WEBHOOK_SECRET"]))
     port = int(target.receiver_url.rpartition(":")[2].partition("/")[0])
 
-    async def listen() -> None:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: ReceiverConnection(ledger), "127.0.0.1", port)
-        say_ready()
-        await server.serve_forever()
-
-    asyncio.run(listen())
+    asyncio.run(listen(port, ledger, say_ready))
 
 
 if __name__ == "__main__":
-    (role,) = sys.argv[1:]
-    if role != "produce":
-        end_with_input()
-    {"worker": work, "produce": produce, "receive": receive}[role](read_target(os.environ))
+    chosen_role({"worker": work, "produce": produce, "receive": receive})(read_target(os.environ))

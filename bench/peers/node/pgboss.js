@@ -3,12 +3,10 @@
 // Fan-in is home-made, since this version has none: a row of a table counts down once a batch, the last sends the callback.
 const PgBoss = require("pg-boss");
 const { Pool } = require("pg");
-const { CHECK_MS, clock, payloads, say, sayCalled, sayReady, serve, sleep } = require("./lines");
+const { installed, produce, run, sayCalled, sayReady, serve, sleep } = require("./lines");
 
-const INSERT = 1000;
 const FETCH = 1000;
 const PAUSE_MS = 5; // after a fetch that got nothing
-const COUNTERS = "CREATE TABLE fan_in (task bigint PRIMARY KEY, left_over int NOT NULL) WITH (fillfactor = 50)";
 const COUNT_DOWN = "UPDATE fan_in SET left_over = left_over - $2 WHERE task = $1 RETURNING left_over";
 const IS_EMPTY = "SELECT NOT EXISTS (SELECT FROM pgboss.job WHERE name = 'single' AND state < 'completed') AS empty";
 
@@ -22,10 +20,7 @@ async function started(url, options = {}) {
 async function install(url) {
   const boss = await started(url);
   for (const name of ["single", "part", "callback"]) await boss.createQueue(name);
-  const pool = new Pool({ connectionString: url });
-  await pool.query(COUNTERS);
-  say({ ready: true, versions: {} });
-  process.exit(0);
+  await installed(url);
 }
 
 async function work(url) {
@@ -56,33 +51,9 @@ async function fetchAndComplete(boss, name, batchSize, handle) {
   }
 }
 
-async function produce(url) {
+async function insert(url) {
   const boss = await started(url);
-  const pool = new Pool({ connectionString: url });
-
-  async function insert(name, list) {
-    await boss.insert(list.map((data) => ({ name, data })));
-  }
-
-  async function throughput({ count }) {
-    const began = clock();
-    for (let first = 0; first < count; first += INSERT) {
-      await insert("single", payloads(first, Math.min(first + INSERT, count)));
-    }
-    while (!(await pool.query(IS_EMPTY)).rows[0].empty) await sleep(CHECK_MS);
-    say({ began, ended: clock(), count });
-  }
-
-  async function fanIn({ task, sub_tasks: size }) {
-    const began = clock();
-    await pool.query("INSERT INTO fan_in VALUES ($1, $2)", [task, size]);
-    await insert("part", payloads(0, size, { task }));
-    say({ began, task: String(task) });
-  }
-
-  sayReady();
-  await serve({ throughput, fan_in: fanIn });
+  await produce(url, IS_EMPTY, (name, list) => boss.insert(list.map((data) => ({ name, data }))));
 }
 
-const [role, address] = process.argv.slice(2);
-({ install, worker: work, produce })[role](address);
+run({ install, worker: work, produce: insert });

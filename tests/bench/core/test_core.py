@@ -15,9 +15,10 @@ from bench.core.finding import Finding, Size, Target
 from bench.core.measured_database import MeasuredDatabase
 from bench.core.pgbench import Load, PgbenchError, run_pgbench
 from bench.core.report import write_report
-from bench.core.sample import FIGURES, Sample, alternate, median
+from bench.core.sample import FIGURES, Sample, median
 from bench.core.scenarios import SCENARIOS
 from bench.postgres import deployed_settings, wal_budget
+from bench.stats import alternate
 from rvq.embedded import Cluster, throwaway_cluster
 
 TINY = Size(factor=0.0001, runs=1)

@@ -87,8 +87,9 @@ def test_a_check_fails_alone(run: Measured, check: str) -> None:
 
 
 def test_budgets_can_be_overridden() -> None:
-    budgets = parse_budgets(["http_p99_ms=4", "reached_share=0.5"])
+    budgets = parse_budgets(["http_p99_ms=4", "reached_share=0.5", "errors=2"])
     strict = read_profile(load={"rate": 10, "duration": 10}, budgets=budgets)
+    assert strict.budgets.errors == 2
     assert failed(measured("create", reached=6.0, answered=60), strict) == {
         "create_p99",
         "claim_p99",
