@@ -46,7 +46,7 @@ lint: install ## ruff, mypy and the other guards
 	$(BIN)/python -m pytest -q tests/guards
 
 format: install ## let ruff rewrite what it can
-	$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
+	$(BIN)/ruff format --quiet . ; $(BIN)/ruff check --fix --quiet . && $(BIN)/ruff format --quiet .
 
 schema: install ## regenerate sql/schema.sql from the migrations and functions
 	$(BIN)/python -m tests.support.schema_dump sql/schema.sql

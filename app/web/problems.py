@@ -6,7 +6,7 @@ Problem
   MethodNotAllowed 405   TooLarge 413         UnsupportedMedia 415
   IdempotencyConflict 409  StateConflict 409  Invalid 422
   TooManyRedeliveries 429
-  OverBudget 503         DatabaseAway 503     TimedOut 503        NotReady 503
+  OverBudget 503         Overloaded 503       DatabaseAway 503    TimedOut 503        NotReady 503
   Unexpected 500 (a fault of ours; no input may lead to it)
 """
 
