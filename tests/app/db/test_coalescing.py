@@ -165,6 +165,19 @@ def test_a_callback_that_fails_costs_the_others_nothing() -> None:
         assert (leader.result(15), sound.result()) == ("done a", "done c")
 
 
+def test_claims_that_share_a_batch_take_fewer_than_300_sub_tasks() -> None:
+    """rvq.claim_sub_tasks has no bound of its own on the payloads of claims that share a call."""
+    call = Recorder()
+    with busy() as coalescer, ThreadPoolExecutor(1) as thread:
+        leader = thread.submit(coalescer.submit, call, "a", weight=ALONE - 1)
+        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a batch")
+        coalescer.submit(call, "b", weight=FULL - ALONE)
+        coalescer.submit(call, "c", weight=ALONE)
+        assert leader.result(15).result() == "done a"
+    assert call.batches == [["a", "b", "c"]]
+    assert (FULL - 1) + ALONE < 300
+
+
 def test_a_large_call_goes_alone() -> None:
     call = Recorder()
     with busy() as coalescer:
