@@ -41,5 +41,6 @@ on_exit = hooks.on_exit
 pre_fork = hooks.pre_fork
 post_fork = hooks.post_fork
 post_worker_init = hooks.post_worker_init
+pre_request = hooks.pre_request
 worker_exit = hooks.worker_exit
 child_exit = hooks.child_exit

@@ -92,7 +92,7 @@ def _responses(audience: str, route: Route) -> Schema:
     kinds: list[type[Problem]] = list(route.problems)
     if audience != "everyone":
         kinds += [problems.Unauthorized, problems.ApiDisabled]
-        kinds += [problems.OverBudget, problems.DatabaseAway, problems.TimedOut]
+        kinds += [problems.OverBudget, problems.DatabaseAway, problems.TimedOut, problems.OutcomeIsUnknown]
     if route.body is not None:
         kinds += [problems.MalformedBody, problems.TooLarge, problems.UnsupportedMedia]
     if route.body is not None or route.query:

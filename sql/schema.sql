@@ -343,7 +343,7 @@ DECLARE
     v_limit integer;
     v_wanted integer := 0;
     v_claimed integer := 0;
-    v_bytes_left integer := 16777216;
+    v_bytes_left integer := CASE WHEN cardinality(p_limits) = 1 THEN 16777216 ELSE 2147483647 END;
     v_queue text;
     v_taken bigint[];
     v_payloads text[];

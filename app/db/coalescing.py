@@ -20,7 +20,9 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
-from app.db.errors import DatabaseError, PoolExhausted
+import psycopg2
+
+from app.db.errors import DatabaseError, OutcomeUnknown, PoolExhausted
 
 log = logging.getLogger("rvq.api")
 
@@ -66,9 +68,10 @@ class Coalescer:
     def submit(self, call: Call[T, R], item: T, *, key: Hashable = None, weight: int = 1) -> Future[R]:
         """Return a future of `call`'s result for `item`, which may run with others of the same `key`.
 
-        A caller who leads is blocked until its batch has run. When `call` refuses a batch, each item is tried
-        alone, so that nobody pays for another's mistake; a DatabaseError is raised for all of them. Raise
-        PoolExhausted when there are `max_callers` already.
+        A caller who leads is blocked until its batch has run. When the database refuses a batch, each item is
+        tried alone, so that nobody pays for another's mistake. Any other error is raised for all of them, as
+        only a SQLSTATE proves that nothing was committed. Raise PoolExhausted when there are `max_callers`
+        already.
         """
         if weight > ALONE:
             batch = _Batch(call, key, expects_company=False)
@@ -186,12 +189,10 @@ class _Batch:
 
     def run(self) -> Sequence[Any]:
         """Make the call; return for each item its result, or the exception to raise instead."""
-        try:
-            return self.call(self.items)
-        except DatabaseError as error:
-            return [copy.copy(error) for _ in self.items]  # raising changes an error: each caller has its own
-        except Exception as error:
-            return [error] if len(self.items) == 1 else [self._run_alone(item) for item in self.items]
+        outcomes = _outcomes_of(self.call, self.items)
+        if len(self.items) > 1 and isinstance(outcomes[0], psycopg2.Error):
+            return [_outcomes_of(self.call, [item])[0] for item in self.items]
+        return outcomes
 
     def resolve(self, outcomes: Sequence[Any]) -> None:
         """Give every future its outcome, then run the callbacks one after the other."""
@@ -202,11 +203,23 @@ class _Batch:
         for future in futures:
             future.run_callback()
 
-    def _run_alone(self, item: Any) -> Any:
-        try:
-            return self.call([item])[0]
-        except Exception as error:
-            return error
+
+def _outcomes_of(call: Callable[[list[Any]], Sequence[Any]], items: list[Any]) -> Sequence[Any]:
+    """Make a call; return its results, or for each item an error: psycopg2's if the database refused."""
+    try:
+        return call(items)
+    except Exception as raised:
+        error = _as_database_error(raised)
+    # Raising changes an error: each caller has its own.
+    return [error, *(copy.copy(error) for _ in items[1:])]
+
+
+def _as_database_error(error: Exception) -> Exception:
+    """Return OutcomeUnknown instead of an error that says nothing about what the database did."""
+    if isinstance(error, DatabaseError) or (isinstance(error, psycopg2.Error) and error.pgcode):
+        return error
+    log.error("a call failed, and may have been carried out", exc_info=error)
+    return OutcomeUnknown(f"{type(error).__name__}; the call may have been carried out")
 
 
 class GapEstimate:

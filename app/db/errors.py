@@ -5,6 +5,7 @@
         DatabaseUnfit        it can't be used as it is set up: waiting alone does not help
       PoolExhausted          the budget of connections is used up
       StatementTimeout       a statement or lock timeout
+      OutcomeUnknown         the call failed, and may have been carried out
       TransactionConflict    a deadlock or a serialization failure: never expected, never retried here
 
 Anything else (a constraint, a missing partition, an error of ours) stays psycopg2's own exception.
@@ -37,6 +38,10 @@ class PoolExhausted(DatabaseError):
 
 class StatementTimeout(DatabaseError):
     """The statement took too long, or waited too long for a lock, and changed nothing."""
+
+
+class OutcomeUnknown(DatabaseError):
+    """The call failed, but nothing proves that it was not carried out."""
 
 
 class TransactionConflict(DatabaseError):

@@ -15,6 +15,7 @@ from gunicorn.http.errors import (  # type: ignore[import-untyped]
 )
 
 from app.web.problems import MEDIA_TYPE, MalformedRequest, Problem, TooManyHeaders, Unexpected
+from app.web.request import REPEATED_HEADERS
 
 log = logging.getLogger("gunicorn.error")
 
@@ -38,6 +39,18 @@ def respond_to_error(_request: Any, client: Any, _address: Any, error: BaseExcep
     )
     with contextlib.suppress(OSError):
         util.write_nonblock(client, head.encode() + body)
+
+
+def mark_repeated_headers(_worker: Any, request: Any) -> None:
+    """Tell the app which headers came more than once; Gunicorn joins their values.
+
+    It refuses by itself those of the standard that must be single, such as Content-Type. No client can send
+    the mark: the name of a header has no blank.
+    """
+    names = [name for name, _ in request.headers]
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        request.headers.append((REPEATED_HEADERS, " ".join(repeated)))
 
 
 class ForwardingLogger(Logger):  # type: ignore[misc]

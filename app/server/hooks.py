@@ -30,7 +30,7 @@ from app.db import DatabaseError, DatabaseUnavailable, Pool, partitions
 from app.db.migrations import MigrationError, migrate
 from app.db.sql_files import SqlFiles
 from app.logs import configure_logging
-from app.server.adapters import respond_to_error
+from app.server.adapters import mark_repeated_headers, respond_to_error
 from app.settings import Settings, SettingsError, load_settings
 
 log = logging.getLogger("rvq.serving")
@@ -186,6 +186,10 @@ def post_worker_init(_worker: Any) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
+
+
+def pre_request(worker: Any, request: Any) -> None:
+    mark_repeated_headers(worker, request)
 
 
 def worker_exit(_server: Any, _worker: Any) -> None:

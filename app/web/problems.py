@@ -6,7 +6,8 @@ Problem
   MethodNotAllowed 405   TooLarge 413         UnsupportedMedia 415
   IdempotencyConflict 409  StateConflict 409  Invalid 422
   TooManyRedeliveries 429
-  OverBudget 503         Overloaded 503       DatabaseAway 503    TimedOut 503        NotReady 503
+  OverBudget 503         Overloaded 503       DatabaseAway 503    TimedOut 503
+  OutcomeIsUnknown 503   NotReady 503
   Unexpected 500 (a fault of ours; no input may lead to it)
 """
 
@@ -19,7 +20,7 @@ from typing import ClassVar
 
 import msgspec
 
-from app.db.errors import DatabaseError, DatabaseUnavailable, PoolExhausted
+from app.db.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown, PoolExhausted
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -182,6 +183,12 @@ class TimedOut(Passing):
     code = "timeout"
 
 
+class OutcomeIsUnknown(Passing):
+    """The call failed, and may have been carried out all the same."""
+
+    code = "outcome_unknown"
+
+
 class NotReady(Passing):
     """RVQ is not ready to take requests."""
 
@@ -198,6 +205,11 @@ def problem_of(error: DatabaseError) -> Problem:
         return OverBudget(retry_after=error.retry_after)
     if isinstance(error, DatabaseUnavailable):
         return DatabaseAway(retry_after=error.retry_after)
+    if isinstance(error, OutcomeUnknown):
+        return OutcomeIsUnknown(
+            "look first, or ask again: the same Idempotency-Key or the same reports do nothing twice",
+            retry_after=error.retry_after,
+        )
     return TimedOut(retry_after=error.retry_after)
 
 

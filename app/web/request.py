@@ -21,6 +21,8 @@ Environ = dict[str, Any]
 
 MAX_BODY = 16 * 1024 * 1024
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1000
+# What the server calls the list of headers that came more than once (app/server/adapters.py).
+REPEATED_HEADERS = "REPEATED HEADERS"
 _SANE_ID = re.compile(r"[A-Za-z0-9._:=+/-]{1,128}", re.ASCII)
 _LIMIT = re.compile(r"[0-9]{1,9}", re.ASCII)
 
@@ -50,6 +52,9 @@ class Request:
         return read_json(self.body(), decoder)
 
     def header(self, name: str) -> str | None:
+        """Return a header's value, or None. Raise Invalid when it comes twice."""
+        if name.upper() in self.environ.get("HTTP_" + REPEATED_HEADERS, "").split():
+            raise Invalid(Fault(f"/{name}", "the header was given more than once"))
         value: str | None = self.environ.get("HTTP_" + name.upper().replace("-", "_"))
         return value
 

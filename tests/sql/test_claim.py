@@ -41,6 +41,17 @@ def test_several_claims_are_served_by_one_call_the_first_one_first(rvq: Calls) -
     assert [s.worker_id for s in rvq.sub_tasks(task_id)] == ["anna", "anna", "ben", "ben", "carl"]
 
 
+def test_large_payloads_that_are_queued_reach_every_claim_of_a_call(rvq: Calls) -> None:
+    """Alone each of them would get 64 of the largest, which is 16 MiB."""
+    for queue in ("b", "a"):
+        rvq.create(payloads=[f'"{"x" * (LARGEST - 2)}"'] * 130, queue=queue)
+    rows = rvq.rows(
+        "SELECT claim, octet_length(payload)"
+        "  FROM rvq.claim_sub_tasks('{anna,ben,carl,dora}', '{64,64,64,64}', 60, '{b,a}')"
+    )
+    assert rows == [(claim, LARGEST) for claim in (1, 2, 3, 4) for _ in range(64)]
+
+
 def test_several_claims_go_on_in_the_next_queue_where_the_first_one_ended(rvq: Calls) -> None:
     first, second = rvq.create(3, queue="b"), rvq.create(3, queue="a")
     rows = rvq.rows(

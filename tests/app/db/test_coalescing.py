@@ -10,14 +10,21 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
+import psycopg2
 import pytest
 
 from app.db.coalescing import ALONE, FULL, Coalescer, Future, GapEstimate
-from app.db.errors import PoolExhausted, StatementTimeout
+from app.db.errors import OutcomeUnknown, PoolExhausted, StatementTimeout
 from tests.support.concurrency import wait_until
 
 LONG = 60.0  # seconds for which a batch gathers: no test waits so long
 FILLERS = ["filler"] * (FULL // ALONE)
+
+
+class RefusedByTheDatabase(psycopg2.Error):
+    """What psycopg2 raises for a statement that the database refused: with a SQLSTATE."""
+
+    pgcode = "22003"
 
 
 class Recorder:
@@ -32,7 +39,9 @@ class Recorder:
         self.batches.append(list(items))
         assert self.gate.wait(15)
         if "refused" in items:
-            raise ValueError("refused")
+            raise RefusedByTheDatabase("refused")
+        if "lost" in items:
+            raise ValueError("the answer came, and could not be read")
         if "timeout" in items:
             raise StatementTimeout("slow")
         return [f"done {item}" for item in items]
@@ -165,6 +174,19 @@ def test_a_callback_that_fails_costs_the_others_nothing() -> None:
         assert (leader.result(15), sound.result()) == ("done a", "done c")
 
 
+def test_claims_that_share_a_batch_take_fewer_than_300_sub_tasks() -> None:
+    """rvq.claim_sub_tasks has no bound of its own on the payloads of claims that share a call."""
+    call = Recorder()
+    with busy() as coalescer, ThreadPoolExecutor(1) as thread:
+        leader = thread.submit(coalescer.submit, call, "a", weight=ALONE - 1)
+        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a batch")
+        coalescer.submit(call, "b", weight=FULL - ALONE)
+        coalescer.submit(call, "c", weight=ALONE)
+        assert leader.result(15).result() == "done a"
+    assert call.batches == [["a", "b", "c"]]
+    assert (FULL - 1) + ALONE < 300
+
+
 def test_a_large_call_goes_alone() -> None:
     call = Recorder()
     with busy() as coalescer:
@@ -177,7 +199,7 @@ def test_a_mistake_in_one_call_costs_the_others_nothing() -> None:
     with busy() as coalescer:
         found = run_all(coalescer, call, ["a", "refused", "c"])
     assert [found[0].result(), found[2].result()] == ["done a", "done c"]
-    with pytest.raises(ValueError, match="refused"):
+    with pytest.raises(RefusedByTheDatabase, match="refused"):
         found[1].result()
     assert call.batches[1:] == [["a"], ["refused"], ["c"], *([one] for one in FILLERS)]
 
@@ -190,6 +212,18 @@ def test_a_database_error_is_raised_for_all_of_a_batch_and_nothing_is_tried_agai
     assert [type(error) for error in errors] == [StatementTimeout] * 2
     assert errors[0] is not errors[1]
     assert len(call.batches) == 1
+
+
+@pytest.mark.parametrize("others", [[], ["a", "b"]])
+def test_an_error_without_a_sqlstate_is_raised_for_all_and_nothing_is_tried_again(others: list[str]) -> None:
+    """It may have come after the commit: what was stored would be stored twice."""
+    call = Recorder()
+    with busy() as coalescer:
+        found = run_all(coalescer, call, ["lost", *others])
+    errors = [exception_of(one) for one in found]
+    assert [type(error) for error in errors] == [OutcomeUnknown] * len(found)
+    assert len({id(error) for error in errors}) == len(found)
+    assert call.batches == [["lost", *others, *FILLERS]]
 
 
 def test_more_callers_than_allowed_are_refused_at_once() -> None:

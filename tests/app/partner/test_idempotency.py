@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from app.partner import store
 from tests.app.process import Gunicorn
 from tests.app.rig import PARTNER, Caller, Reply
+from tests.support.database import Database
 
 BODY = b'{"sub_tasks":[{"payload":1}]}'
 
@@ -73,6 +75,21 @@ def test_a_key_works_after_its_first_request_was_refused(api: Caller) -> None:
     post(api, "k", b'{"sub_tasks":[]}').problem(422)
     post(api, "k", b"{").problem(400)
     post(api, "k").expect(201)
+
+
+def test_a_create_that_failed_after_its_commit_is_503_and_its_key_gives_the_task(
+    api: Caller, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_row: object) -> None:
+        raise ValueError("year 10000 is out of range")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "Created", unreadable)
+        reply = post(api, "k")
+    reply.problem(503, "outcome_unknown")
+    assert reply.headers["Retry-After"] == "1"
+    assert database.value("SELECT count(*) FROM rvq.tasks") == 1
+    assert post(api, "k").expect(200)["counts"]["queued"] == 1
 
 
 def test_twenty_same_requests_at_once_make_one_task(gunicorn: Callable[..., Gunicorn]) -> None:
