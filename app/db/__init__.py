@@ -3,6 +3,7 @@
 from app.db.connection import Connection, connect
 from app.db.errors import (
     DatabaseError,
+    DatabaseReadOnly,
     DatabaseUnavailable,
     DatabaseUnfit,
     PoolExhausted,
@@ -14,6 +15,7 @@ from app.db.pool import Pool, Row
 __all__ = [
     "Connection",
     "DatabaseError",
+    "DatabaseReadOnly",
     "DatabaseUnavailable",
     "DatabaseUnfit",
     "Pool",

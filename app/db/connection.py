@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 from typing import Any
 
 import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
 from app.db.errors import DatabaseUnfit, translate
 from app.db.session import ENCODING, startup_options
@@ -88,3 +90,23 @@ def cut_off(connection: Connection) -> None:
         socket.socket(fileno=os.dup(connection.fileno())) as stream,
     ):
         stream.shutdown(socket.SHUT_RDWR)
+
+
+def was_ended_by_server(connection: Connection) -> bool:
+    """Return whether the server has sent anything unasked, which it only does to end the connection.
+
+    This is checked before each statement, because once a statement is sent and no response comes, nobody
+    knows whether it was carried out. So nothing is ever sent twice.
+    """
+    if connection.closed:
+        return True
+    poller = select.poll()
+    poller.register(connection.fileno(), select.POLLIN)
+    return bool(poller.poll(0))
+
+
+def is_clean(connection: Connection) -> bool:
+    """Return whether the next caller finds the connection as new: open, in autocommit, in no transaction."""
+    if connection.closed or not connection.autocommit:
+        return False
+    return connection.info.transaction_status == TRANSACTION_STATUS_IDLE

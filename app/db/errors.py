@@ -2,6 +2,7 @@
 
     DatabaseError            every failure that the caller can only wait out
       DatabaseUnavailable    unreachable, starting, stopping, read-only, or full
+        DatabaseReadOnly     this node takes no writes; another one may
         DatabaseUnfit        it can't be used as it is set up: waiting alone does not help
       PoolExhausted          the budget of connections is used up
       StatementTimeout       a statement or lock timeout
@@ -26,6 +27,10 @@ class DatabaseError(Exception):
 
 class DatabaseUnavailable(DatabaseError):
     """The database can't be reached, or takes no writes."""
+
+
+class DatabaseReadOnly(DatabaseUnavailable):
+    """The connection leads to a node that takes no writes: a standby, or one that is fenced off."""
 
 
 class DatabaseUnfit(DatabaseUnavailable):
@@ -58,12 +63,14 @@ MEANINGS: dict[str, type[DatabaseError]] = {
     "57P03": DatabaseUnavailable,  # cannot connect now
     "57P05": DatabaseUnavailable,  # idle session timeout
     "25P03": DatabaseUnavailable,  # idle in transaction timeout
-    "25006": DatabaseUnavailable,  # read-only: a standby, or one just demoted
+    "25006": DatabaseReadOnly,
     "57014": StatementTimeout,  # query canceled
     "55P03": StatementTimeout,  # lock not available
     "40P01": TransactionConflict,
     "40001": TransactionConflict,
 }
+# What a standby says to a few other statements: not supported, not in this state, an error of its own.
+ON_A_STANDBY = ("0A000", "55000", "XX000")
 
 
 def translate(error: psycopg2.Error) -> Exception:
@@ -74,4 +81,12 @@ def translate(error: psycopg2.Error) -> Exception:
         gone = isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError)
         return DatabaseUnavailable("no answer from the database") if gone else error
     meaning = MEANINGS.get(code) or MEANINGS.get(code[:2])
+    if meaning is None and code in ON_A_STANDBY and _came_from_standby(error):
+        meaning = DatabaseReadOnly
     return meaning(f"{error.diag.message_primary} ({code})") if meaning else error
+
+
+def _came_from_standby(error: psycopg2.Error) -> bool:
+    """Return whether the server has said, as it does unasked since version 14, that it is in recovery."""
+    cursor = error.cursor
+    return cursor is not None and cursor.connection.info.parameter_status("in_hot_standby") == "on"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import psycopg2
 
 from app.db.connection import Connection
-from app.db.errors import DatabaseUnavailable, DatabaseUnfit, translate
+from app.db.errors import DatabaseReadOnly, DatabaseUnfit, translate
 from app.db.session import ENCODING, PINNED
 
 log = logging.getLogger("rvq.database")
@@ -30,16 +30,16 @@ CURRENT = (
 
 
 def require_fit(connection: Connection) -> None:
-    """Raise DatabaseUnfit if the database, or the way to it, must be changed; else pass if it takes writes.
+    """Raise DatabaseUnfit if the database, or the way to it, must be changed.
 
-    Raise DatabaseUnavailable if it is read-only. That commits may be lost in a crash is the operator's
+    Raise DatabaseReadOnly if it takes none. That commits may be lost in a crash is the operator's
     choice, and is logged.
     """
     found = _current(connection)
     _require_pins(connection, found)
     reason = why_read_only(found)
     if reason:
-        raise DatabaseUnavailable(f"the database takes no writes: {reason}")
+        raise DatabaseReadOnly(f"the database takes no writes: {reason}")
     if found["synchronous_commit"] == "off":
         log.warning("synchronous_commit is off: a crash of the database may lose what was answered as stored")
 

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import random
-import select
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg2
-from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
-from app.db.connection import Connection, close_quietly, connect, cut_off
-from app.db.errors import DatabaseUnavailable, PoolExhausted, translate
+from app.db.connection import (
+    Connection,
+    close_quietly,
+    connect,
+    cut_off,
+    is_clean,
+    was_ended_by_server,
+)
+from app.db.errors import DatabaseReadOnly, DatabaseUnavailable, PoolExhausted, translate
 
 Row = tuple[Any, ...]
 Params = Sequence[object]
@@ -26,6 +31,8 @@ Params = Sequence[object]
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 # A call that the server has not ended so long after its statement timeout is cut off by this side.
 OVERDUE_SECONDS, WATCH_SECONDS = 5.0, 1.0
+# While a node takes no writes, connections are made anew this often: its address may lead elsewhere by then.
+LEAVE_EVERY_SECONDS = 1.0
 
 
 class Pool:
@@ -33,9 +40,10 @@ class Pool:
 
     A call takes one, runs one statement and gives it back. When all are in use, up to `max_waiting` threads
     wait for `wait_seconds` at most; beyond that, calls raise PoolExhausted. A connection that broke, or that
-    is not idle when it comes back, is closed and replaced at its next use. While the database is away, new
-    connections are tried with growing pauses, and calls in between fail at once. A call to which the server
-    never responds (it is frozen, or a proxy before it is) is cut off soon after its timeout.
+    is not idle when it comes back, is closed and replaced at its next use; so are all of them once a call has
+    learned that its node takes no writes. While the database is away, new connections are tried with growing
+    pauses, and calls in between fail at once. A call to which the server never responds (it is frozen, or a
+    proxy before it is) is cut off soon after its timeout.
     """
 
     def __init__(
@@ -61,6 +69,9 @@ class Pool:
         self._freed = threading.Condition(threading.Lock())
         # When each connection in use was taken, by the monotonic clock.
         self._taken_at: dict[Connection, float] = {}
+        # Those in use when their node was left; they are closed when they are given back.
+        self._left: set[Connection] = set()
+        self._left_at = float("-inf")
         self._closed = threading.Event()
         self._waiting = 0
         self._pause = 0.0
@@ -130,12 +141,15 @@ class Pool:
         """Yield a connection that was alive a moment ago; afterwards keep it, or close it if not clean."""
         connection = self._take()
         try:
-            if connection is None or _was_ended_by_server(connection):
+            if connection is None or was_ended_by_server(connection):
                 close_quietly(connection)
                 connection = None
                 connection = self._connect()
             self._taken_at[connection] = time.monotonic()
             yield connection
+        except DatabaseReadOnly:
+            self._leave_node()
+            raise
         finally:
             self._give_back(connection)
 
@@ -147,6 +161,21 @@ class Pool:
             for connection in overdue:
                 cut_off(connection)
         return len(overdue)
+
+    def _leave_node(self) -> None:
+        """Close the free connections, and those in use when they are given back: their node takes no writes.
+
+        A session that began while the node was read-only stays so for good, and an address may have moved to
+        another node. A pause keeps calls that go on failing from connecting anew each time.
+        """
+        with self._freed:
+            if time.monotonic() < self._left_at + LEAVE_EVERY_SECONDS:
+                return
+            self._left_at = time.monotonic()
+            self._left.update(self._taken_at)
+            for index, connection in enumerate(self._free):
+                self._free[index] = None
+                close_quietly(connection)
 
     def _watch(self, closed: threading.Event) -> None:
         """Cut off overdue calls until the pool is closed. Without a statement timeout, none is overdue."""
@@ -175,9 +204,11 @@ class Pool:
         if connection is not None:
             with self._freed:  # before it is free: cut_off_overdue must not end the next caller's call
                 self._taken_at.pop(connection, None)
-        if connection is not None and (self._closed.is_set() or not _is_clean(connection)):
-            close_quietly(connection)
-            connection = None
+                is_left = connection in self._left
+                self._left.discard(connection)
+            if is_left or self._closed.is_set() or not is_clean(connection):
+                close_quietly(connection)
+                connection = None
         with self._freed:
             self._free.append(connection)
             self._freed.notify()
@@ -201,23 +232,3 @@ class Pool:
             raise
         self._pause = self._next_try = 0.0
         return connection
-
-
-def _was_ended_by_server(connection: Connection) -> bool:
-    """Return whether the server has sent anything unasked, which it only does to end the connection.
-
-    This is checked before each statement, because once a statement is sent and no response comes, nobody
-    knows whether it was carried out. So nothing is ever sent twice.
-    """
-    if connection.closed:
-        return True
-    poller = select.poll()
-    poller.register(connection.fileno(), select.POLLIN)
-    return bool(poller.poll(0))
-
-
-def _is_clean(connection: Connection) -> bool:
-    """Return whether the next caller finds the connection as new: open, in autocommit, in no transaction."""
-    if connection.closed or not connection.autocommit:
-        return False
-    return connection.info.transaction_status == TRANSACTION_STATUS_IDLE

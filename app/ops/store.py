@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg2
 
 from app.db import Pool
-from app.db.errors import translate
+from app.db.errors import DatabaseReadOnly, translate
 from app.db.migrations import schema_is_current
 
 
@@ -18,8 +18,18 @@ class Store:
         return str(self._pool.value("SELECT rvq.stats()"))
 
     def is_writable(self) -> bool:
+        """Ask whether the database takes writes; if not, the pool looks for a node that does."""
         sql = "SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'"
-        return bool(self._pool.value(sql))
+        try:
+            with self._pool.connection() as connection, connection.cursor() as cursor:
+                cursor.execute(sql)
+                if cursor.fetchone() != (True,):
+                    raise DatabaseReadOnly("the database takes no writes")
+        except psycopg2.Error as error:
+            raise translate(error) from error
+        except DatabaseReadOnly:
+            return False
+        return True
 
     def has_current_schema(self) -> bool:
         with self._pool.connection() as connection:

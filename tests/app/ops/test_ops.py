@@ -66,9 +66,9 @@ def test_a_schema_that_is_not_current_is_not_ready(api: Caller, monkeypatch: pyt
 
 
 def test_a_read_only_database_is_not_ready_and_takes_no_tasks(database_url: str, api: Caller) -> None:
-    pool = Pool(database_url, 1, "rvq-api-test")
-    with pool.connection() as connection, connection.cursor() as cursor:
-        cursor.execute("SET default_transaction_read_only = on")
+    separator = "&" if "?" in database_url else "?"
+    url = f"{database_url}{separator}options=-c%20default_transaction_read_only%3Don"
+    pool = Pool(url, 1, "rvq-api-test")
     read_only = make_caller(database_url, pool)
     read_only.call("GET", "/readyz").problem(503, "not_ready")
     body = {"sub_tasks": [{"payload": 1}]}
