@@ -1,0 +1,2 @@
+-- Nothing: another branch brings this number.
+SELECT 1;
