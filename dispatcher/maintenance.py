@@ -26,10 +26,14 @@ log = logging.getLogger(__name__)
 
 
 class Done(NamedTuple):
-    """How many rows a call did; for a step that walks a table, the id after which the next goes on."""
+    """How many rows a call did; for a step that walks a table, the id after which the next goes on.
+
+    `more`: the next call follows at once, whatever `rows` is.
+    """
 
     rows: int
     after: int = 0
+    more: bool = False
 
 
 def count(rows: list[Row], _: Metrics) -> Done:
@@ -46,6 +50,14 @@ def export_stranded(rows: list[Row], metrics: Metrics) -> Done:
     return Done(stranded, last_id or 0)
 
 
+def export_abandoned(rows: list[Row], _: Metrics) -> Done:
+    """Log how many abandoned tasks were failed. The walk goes on until it has seen all old ones."""
+    abandoned, last_id = rows[0][0]
+    if abandoned:
+        log.warning("tasks that nobody worked were failed", extra={"tasks": abandoned})
+    return Done(abandoned, last_id or 0, more=last_id is not None)
+
+
 def export_figures(rows: list[Row], metrics: Metrics) -> Done:
     """Export the figures that tell whether the database keeps up."""
     figures: defaultdict[str, dict[str, float]] = defaultdict(dict)
@@ -55,6 +67,7 @@ def export_figures(rows: list[Row], metrics: Metrics) -> Done:
     metrics.set_by_label(metrics.dead_tuples, figures["dead_tuples"])
     metrics.set_by_label(metrics.table_bytes, figures["table_bytes"])
     metrics.oldest_transaction.set(figures["oldest_transaction"][""])
+    metrics.open_days.set(figures["open_days"][""])
     return Done(0)
 
 
@@ -68,7 +81,13 @@ def export_drift(rows: list[Row], metrics: Metrics) -> Done:
     return Done(len(rows))
 
 
+# Open work keeps the facts of its whole day. So a task is failed that is unfinished so long after retention.
+ABANDONED_AFTER_DAYS = 90
 RETENTION = "SELECT rvq.drop_expired_partitions({retention_days})"
+GIVE_UP = "SELECT rvq.give_up_deliveries({retention_days}, {batch})"
+ABANDONED = """
+SELECT (SELECT ARRAY[a.abandoned, a.last_id]
+          FROM rvq.end_abandoned_tasks({abandoned_days}, {after}, {batch}) AS a)"""
 # The sub-select is evaluated after the lock is taken; a function in FROM might be called before.
 SWEEP = """
 SELECT (SELECT ARRAY[s.stranded, s.last_id] FROM rvq.sweep_stranded_tasks({after}, {batch}) AS s)"""
@@ -83,6 +102,8 @@ SELECT f.figure, t.relname, f.value
  WHERE t.schemaname = 'rvq'
    AND t.relname IN ('open_tasks', 'open_sub_tasks', 'due_deliveries', 'counter_deltas', 'idempotency_keys')
 UNION ALL
+SELECT 'open_days', '', count(*)::float8 FROM rvq.list_open_days({retention_days})
+UNION ALL
 SELECT 'oldest_transaction', '',
        coalesce(max(extract(epoch FROM clock_timestamp() - a.xact_start)), 0)::float8
   FROM pg_stat_activity AS a WHERE a.backend_type = 'client backend' AND a.datname = current_database()"""
@@ -96,7 +117,8 @@ class Step:
     `lock_key` names the step's advisory lock. It is never changed and never given to another step, since a
     release and the one before it run side by side. None: every dispatcher needs the step for itself.
     `every`: seconds between calls. `batch`: a call that did that much is followed by the next at once
-    (0: never). `sql`: one SELECT, in which {batch}, {retention_days} and {after} (see Done) are filled in;
+    (0: never). `sql`: one SELECT, in which {batch}, {retention_days}, {abandoned_days} and {after} (see Done)
+    are filled in;
     with a `lock_key` it has no FROM or WHERE of its own. `read` takes its rows, exports what they tell, and
     returns what was done. `is_slow`: it may take minutes. `at_start`: the first call is made at once.
     """
@@ -124,6 +146,8 @@ STEPS: Final = (
     Step("drop_expired_partitions", 20, 600.0, 1, RETENTION, is_slow=True),
     # The safety net under fan-in walks all open tasks, a batch a call.
     Step("sweep_stranded_tasks", 21, 10.0, 1000, SWEEP, export_stranded),
+    Step("end_abandoned_tasks", 22, 600.0, 1000, ABANDONED, export_abandoned),
+    Step("give_up_deliveries", 23, 600.0, 1000, GIVE_UP),
     Step("report", None, 15.0, 0, FIGURES, export_figures),
     # Reads everything, so not at each of several restarts.
     Step("audit", None, 3600.0, 0, AUDIT, export_drift, is_slow=True, at_start=False),
@@ -137,7 +161,10 @@ class StepRunner:
         self._step = step
         self._store = store
         self._metrics = metrics
-        self._retention_days = retention_days
+        self._days = {
+            "retention_days": retention_days,
+            "abandoned_days": retention_days + ABANDONED_AFTER_DAYS,
+        }
         self._after = 0
         self._may_begin = step.at_start
 
@@ -148,25 +175,25 @@ class StepRunner:
             self._may_begin = True
             return every * random.uniform(0.5, 1.0)
         try:
-            done = self._run()
+            is_full = self._run()
         except Exception:
             self._metrics.step_failed.labels(self._step.name).inc()
             raise
-        is_full = 0 < self._step.batch <= done
         return 0.0 if is_full else every * random.uniform(0.9, 1.1)
 
-    def _run(self) -> int:
-        """Return how much was done: 0, and no success recorded, while another dispatcher runs the step."""
+    def _run(self) -> bool:
+        """Return whether more is left: no, and no success recorded, while another dispatcher does it."""
         step, began = self._step, time.monotonic()
-        sql = step.sql.format(batch=step.batch, after=self._after, retention_days=self._retention_days)
+        sql = step.sql.format(batch=step.batch, after=self._after, **self._days)
         rows = self._store.run_step(sql, step.lock_key, is_slow=step.is_slow)
         if rows is None:
-            return 0
-        done, self._after = step.read(rows, self._metrics)
+            return False
+        done = step.read(rows, self._metrics)
+        self._after = done.after
         self._metrics.step_ended.labels(step.name).set_to_current_time()
         self._metrics.step_seconds.labels(step.name).set(time.monotonic() - began)
-        self._metrics.step_done.labels(step.name).inc(done)
-        return done
+        self._metrics.step_done.labels(step.name).inc(done.rows)
+        return done.more or 0 < step.batch <= done.rows
 
 
 def maintenance_loops(store: Store, metrics: Metrics, retention_days: int) -> list[Loop]:

@@ -548,6 +548,19 @@ CREATE FUNCTION rvq.day_at(p_time timestamp with time zone) RETURNS integer
 
 COMMENT ON FUNCTION rvq.day_at(p_time timestamp with time zone) IS 'Return the day of a moment as ids carry it: days since 2024-01-01 UTC.';
 
+CREATE FUNCTION rvq.day_ended_at(p_day integer) RETURNS timestamp with time zone
+    LANGUAGE plpgsql STABLE
+    AS $_$
+DECLARE
+    v_ended_at timestamptz;
+BEGIN
+    EXECUTE format('SELECT greatest((SELECT max(e.occurred_at) FROM rvq.events_%1$s AS e),'
+                   ' (SELECT max(a.ended_at) FROM rvq.delivery_attempts_%1$s AS a))', p_day) INTO v_ended_at;
+    RETURN coalesce(v_ended_at, '-infinity');
+END $_$;
+
+COMMENT ON FUNCTION rvq.day_ended_at(p_day integer) IS 'Return when the last task made on that day ended or the last webhook of one was sent, whichever is later.';
+
 CREATE FUNCTION rvq.day_is_open(p_day integer) RETURNS boolean
     LANGUAGE sql
     AS $$
@@ -560,6 +573,29 @@ CREATE FUNCTION rvq.day_is_open(p_day integer) RETURNS boolean
 $$;
 
 COMMENT ON FUNCTION rvq.day_is_open(p_day integer) IS 'Tell whether a task made on that day is unfinished, or a delivery of one is pending.';
+
+CREATE FUNCTION rvq.day_may_go(p_day integer, p_days integer) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_ended_at timestamptz;
+    v_measured_at timestamptz;
+BEGIN
+    IF rvq.day_is_open(p_day) THEN
+        RETURN false;
+    END IF;
+    SELECT d.ended_at, d.measured_at INTO v_ended_at, v_measured_at FROM rvq.ended_days AS d WHERE d.day = p_day;
+    IF v_ended_at > rvq.clock() - make_interval(days => p_days) THEN
+        RETURN false;
+    ELSIF v_measured_at IS NULL OR v_measured_at < v_ended_at + make_interval(days => p_days) THEN
+        v_ended_at := rvq.day_ended_at(p_day);
+        INSERT INTO rvq.ended_days AS d (day, ended_at, measured_at) VALUES (p_day, v_ended_at, rvq.clock())
+        ON CONFLICT (day) DO UPDATE SET ended_at = excluded.ended_at, measured_at = excluded.measured_at;
+    END IF;
+    RETURN v_ended_at <= rvq.clock() - make_interval(days => p_days);
+END $$;
+
+COMMENT ON FUNCTION rvq.day_may_go(p_day integer, p_days integer) IS 'Tell whether everything of that day ended at least p_days ago.';
 
 CREATE FUNCTION rvq.day_of(p_id bigint) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -598,25 +634,26 @@ END $$;
 
 COMMENT ON FUNCTION rvq.delete_idempotency_keys(p_day integer, p_limit integer) IS 'Delete idempotency keys of tasks made on that day, a batch at a time; return how many.';
 
-CREATE FUNCTION rvq.drop_day_of_tasks(p_day integer) RETURNS boolean
+CREATE FUNCTION rvq.drop_day_of_tasks(p_day integer, p_days integer DEFAULT 0) RETURNS boolean
     LANGUAGE plpgsql
     AS $_$
 BEGIN
     EXECUTE format('LOCK TABLE rvq.outcomes_%1$s, rvq.events_%1$s, rvq.delivery_attempts_%1$s'
                    ' IN SHARE MODE NOWAIT', p_day);
-    IF rvq.day_is_open(p_day) THEN
+    IF rvq.day_is_open(p_day) OR rvq.day_ended_at(p_day) > rvq.clock() - make_interval(days => p_days) THEN
         RETURN false;
     END IF;
     PERFORM rvq.subtract_day_counts(p_day);
     IF NOT rvq.drop_partition('tasks', p_day) OR rvq.day_is_open(p_day) THEN
         RAISE lock_not_available;
     END IF;
+    DELETE FROM rvq.ended_days AS d WHERE d.day = p_day;
     RETURN true;
 EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END $_$;
 
-COMMENT ON FUNCTION rvq.drop_day_of_tasks(p_day integer) IS 'Drop the tasks of that day, counters included; return false when the day is open or a lock was not to be had.';
+COMMENT ON FUNCTION rvq.drop_day_of_tasks(p_day integer, p_days integer) IS 'Drop the tasks of a day that ended p_days ago, counters included; return false when it did not, or a lock was not to be had.';
 
 CREATE FUNCTION rvq.drop_expired_partitions(p_days integer) RETURNS integer
     LANGUAGE plpgsql
@@ -629,19 +666,19 @@ BEGIN
     FOR v_partition IN SELECT * FROM rvq.list_expired_partitions(p_days) LOOP
         IF v_partition.parent <> 'tasks' THEN
             RETURN rvq.drop_partition(v_partition.parent, v_partition.day)::integer;
-        ELSIF NOT rvq.day_is_open(v_partition.day) THEN
+        ELSIF rvq.day_may_go(v_partition.day, p_days) THEN
             v_deleted := rvq.delete_idempotency_keys(v_partition.day, 10000);
             IF v_deleted > 0 THEN
                 RETURN v_deleted;
             END IF;
             -- One wait for a lock is enough for a call: others wait behind us.
-            RETURN rvq.drop_day_of_tasks(v_partition.day)::integer;
+            RETURN rvq.drop_day_of_tasks(v_partition.day, p_days)::integer;
         END IF;
     END LOOP;
     RETURN 0;
 END $$;
 
-COMMENT ON FUNCTION rvq.drop_expired_partitions(p_days integer) IS 'Do the next step of dropping days that ended more than p_days ago; return how much it did, 0 for nothing.';
+COMMENT ON FUNCTION rvq.drop_expired_partitions(p_days integer) IS 'Do the next step of dropping days of which everything ended p_days ago; return how much it did, 0 for nothing.';
 
 CREATE FUNCTION rvq.drop_partition(p_parent text, p_day integer) RETURNS boolean
     LANGUAGE plpgsql
@@ -655,6 +692,39 @@ EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
 END $$;
 
 COMMENT ON FUNCTION rvq.drop_partition(p_parent text, p_day integer) IS 'Drop the partition of that day; return false when a lock was not to be had.';
+
+CREATE FUNCTION rvq.end_abandoned_tasks(p_days integer, p_after bigint, p_limit integer) RETURNS TABLE(last_id bigint, abandoned integer)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_before timestamptz;
+    v_abandoned bigint[];
+BEGIN
+    PERFORM rvq.hold_door();
+    v_before := rvq.clock() - make_interval(days => p_days);
+    SELECT max(b.id), array_agg(b.id) FILTER (
+               WHERE coalesce(b.reopened_at, b.created_at) <= v_before AND NOT EXISTS (
+                   SELECT FROM rvq.open_sub_tasks AS s
+                    WHERE s.id > b.id AND s.id < b.id + 16384 AND s.queued_at > v_before))
+      INTO last_id, v_abandoned
+      FROM (SELECT w.*
+              FROM (SELECT t.id, t.created_at, t.reopened_at, sum(t.unfinished) OVER (ORDER BY t.id) AS sub_tasks,
+                           row_number() OVER (ORDER BY t.id) AS position
+                      FROM (SELECT * FROM rvq.open_tasks AS o
+                             WHERE o.id > p_after AND o.id < (rvq.day_at(v_before) + 1)::bigint << 48
+                             ORDER BY o.id LIMIT p_limit) AS t) AS w
+             WHERE w.position = 1 OR w.sub_tasks <= p_limit) AS b;
+    abandoned := cardinality(rvq.end_tasks(coalesce(v_abandoned, '{}'), 'failed'));
+    RETURN NEXT;
+END $$;
+
+COMMENT ON FUNCTION rvq.end_abandoned_tasks(p_days integer, p_after bigint, p_limit integer) IS 'Fail tasks that have been open for p_days, in batches of p_limit sub_tasks; return the last task it looked at, and how many it failed.';
 
 CREATE FUNCTION rvq.end_overdue_tasks(p_limit integer) RETURNS integer
     LANGUAGE plpgsql
@@ -875,6 +945,38 @@ CREATE FUNCTION rvq.gate_of(p_id bigint) RETURNS integer
 
 COMMENT ON FUNCTION rvq.gate_of(p_id bigint) IS 'Return the number of a task''s gate, given its id or a sub_task''s: the gate is the advisory lock (2, number).';
 
+CREATE FUNCTION rvq.give_up_deliveries(p_days integer, p_limit integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_now timestamptz;
+    v_ids bigint[];
+BEGIN
+    PERFORM rvq.hold_door();
+    v_now := rvq.clock();
+    v_ids := ARRAY(
+        SELECT d.id
+          FROM rvq.list_due_hosts() AS h
+          CROSS JOIN LATERAL (
+              SELECT o.id FROM rvq.due_deliveries AS o
+               WHERE o.host = h.host AND o.lease_token IS NULL AND o.due_at <= v_now - make_interval(days => p_days)
+               ORDER BY o.due_at LIMIT p_limit) AS d
+         LIMIT p_limit);
+    PERFORM rvq.kill_deliveries(ARRAY(
+        SELECT d.id FROM rvq.due_deliveries AS d
+         WHERE d.id = ANY (v_ids) AND d.lease_token IS NULL ORDER BY d.id FOR UPDATE SKIP LOCKED),
+        'timeout', 'never_sent', v_now);
+    RETURN cardinality(v_ids);
+END $$;
+
+COMMENT ON FUNCTION rvq.give_up_deliveries(p_days integer, p_limit integer) IS 'Make deliveries dead that have been due for p_days without being sent, a batch at a time; return how many.';
+
 CREATE FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -994,6 +1096,30 @@ CREATE FUNCTION rvq.is_gated(p_id bigint) RETURNS boolean
     AS $$ SELECT p_id & 16384 <> 0 $$;
 
 COMMENT ON FUNCTION rvq.is_gated(p_id bigint) IS 'Tell whether the task of this id has a gate, because its policy may cancel sub_tasks (see rvq.hold_gates).';
+
+CREATE FUNCTION rvq.kill_deliveries(p_ids bigint[], p_outcome text, p_reason text, p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    WITH killed AS (
+        DELETE FROM rvq.due_deliveries AS d WHERE d.id = ANY (p_ids)
+        RETURNING d.id, d.queue, least(d.attempt + 1, 32767)::smallint AS attempt,
+                  EXISTS (SELECT FROM rvq.tasks AS t WHERE t.id = rvq.task_of(d.id))
+                  AND to_regclass('rvq.delivery_attempts_' || rvq.day_of(d.id)) IS NOT NULL AS is_known),
+    entered AS (
+        SELECT k.id FROM killed AS k JOIN rvq.delivery_attempts AS a ON a.id = k.id AND a.attempt = k.attempt),
+    changed AS (
+        UPDATE rvq.delivery_attempts AS a SET status = 'dead' FROM entered AS e
+         WHERE a.id = e.id AND a.attempt = 32767),
+    ledger AS (
+        INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, queue, outcome, detail)
+        SELECT k.id, p_now, p_now, k.attempt, 'dead', k.queue, p_outcome, format('{"reason":"%s"}', p_reason)
+          FROM killed AS k WHERE k.is_known AND k.id NOT IN (SELECT e.id FROM entered AS e))
+    INSERT INTO rvq.counter_deltas (queue, deliveries_pending, deliveries_dead)
+    SELECT k.queue, -count(*), nullif(count(*) FILTER (WHERE k.is_known), 0) FROM killed AS k GROUP BY k.queue;
+END $$;
+
+COMMENT ON FUNCTION rvq.kill_deliveries(p_ids bigint[], p_outcome text, p_reason text, p_now timestamp with time zone) IS 'Make these deliveries dead without sending anything.';
 
 CREATE FUNCTION rvq.lease_token(p_random text, p_id bigint) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -1117,6 +1243,25 @@ CREATE FUNCTION rvq.list_expired_partitions(p_days integer) RETURNS TABLE(parent
 $$;
 
 COMMENT ON FUNCTION rvq.list_expired_partitions(p_days integer) IS 'Return the next partition to drop of each day that ended more than p_days ago, oldest first.';
+
+CREATE FUNCTION rvq.list_open_days(p_days integer) RETURNS TABLE(day integer, open_task bigint, due_delivery bigint)
+    LANGUAGE sql
+    AS $$
+    SELECT o.day, o.open_task, o.due_delivery
+      FROM (SELECT p.day,
+                   (SELECT t.id FROM rvq.open_tasks AS t
+                     WHERE t.id >= p.day::bigint << 48 AND t.id < (p.day + 1)::bigint << 48
+                     ORDER BY t.id LIMIT 1) AS open_task,
+                   (SELECT d.id FROM rvq.due_deliveries AS d
+                     WHERE d.id >= p.day::bigint << 48 AND d.id < (p.day + 1)::bigint << 48
+                     ORDER BY d.id LIMIT 1) AS due_delivery
+              FROM rvq.list_partitions() AS p
+             WHERE p.parent = 'tasks' AND p.day < rvq.day_at(rvq.clock()) - p_days) AS o
+     WHERE num_nonnulls(o.open_task, o.due_delivery) > 0
+     ORDER BY o.day
+$$;
+
+COMMENT ON FUNCTION rvq.list_open_days(p_days integer) IS 'Return the days created more than p_days ago that something open keeps whole: an open task, a pending delivery.';
 
 CREATE FUNCTION rvq.list_partitions() RETURNS TABLE(parent text, day integer)
     LANGUAGE sql STABLE
@@ -1664,10 +1809,11 @@ BEGIN
         RETURN 'nothing_failed';
     END IF;
     INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, succeeded, required, policy, run, queue,
-                                webhook_url, webhook_host, metadata)
+                                webhook_url, webhook_host, metadata, reopened_at)
     VALUES (v_task.id, v_task.created_at, rvq.clock() + make_interval(secs => v_task.deadline_seconds), v_task.total,
            v_task.total - v_event.succeeded, v_event.succeeded, v_task.required, v_task.policy,
-           v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata);
+           v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata,
+           rvq.clock());
     INSERT INTO rvq.open_sub_tasks (id, queued_at, status, attempt, max_attempts, requeued, queue)
     SELECT s.id, s.queued_at, 'queued', l.attempt, least(l.attempt + s.max_attempts, 32767), true, v_task.queue
       FROM rvq.sub_tasks AS s
@@ -2198,6 +2344,17 @@ COMMENT ON COLUMN rvq.due_deliveries.attempt IS 'Attempts begun, over the whole 
 
 COMMENT ON COLUMN rvq.due_deliveries.tries IS 'Attempts begun since it was last made pending: the position in the schedule.';
 
+CREATE TABLE rvq.ended_days (
+    day integer NOT NULL,
+    ended_at timestamp with time zone NOT NULL,
+    measured_at timestamp with time zone NOT NULL
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE rvq.ended_days IS 'Days past retention that are still there: when the last thing of each ended, so that it is not measured again before the day may go. Written by rvq.drop_expired_partitions alone.';
+
+COMMENT ON COLUMN rvq.ended_days.day IS 'As in ids: days since 2024-01-01 UTC.';
+
 CREATE TABLE rvq.events (
     id bigint NOT NULL,
     xid xid8 NOT NULL,
@@ -2262,6 +2419,7 @@ CREATE TABLE rvq.open_tasks (
     webhook_url text,
     webhook_host text,
     metadata text,
+    reopened_at timestamp with time zone,
     CONSTRAINT open_tasks_unfinished_check CHECK ((unfinished >= 0))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.2');
@@ -2269,6 +2427,8 @@ WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_
 COMMENT ON TABLE rvq.open_tasks IS 'A task that has not ended. Carries all that ending it needs, so that the last completion reads no fact.';
 
 COMMENT ON COLUMN rvq.open_tasks.run IS 'How many times the task was reopened by an admin retry.';
+
+COMMENT ON COLUMN rvq.open_tasks.reopened_at IS 'When an admin retry reopened it last: its age counts from there (see rvq.end_abandoned_tasks).';
 
 CREATE TABLE rvq.outcomes (
     id bigint NOT NULL,
@@ -2348,6 +2508,9 @@ ALTER TABLE ONLY rvq.counters
 
 ALTER TABLE ONLY rvq.due_deliveries
     ADD CONSTRAINT due_deliveries_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY rvq.ended_days
+    ADD CONSTRAINT ended_days_pkey PRIMARY KEY (day);
 
 ALTER TABLE ONLY rvq.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (id);

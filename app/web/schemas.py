@@ -136,7 +136,7 @@ class AttemptDetail(Struct):
     `address` is the one connected to; each of `addresses_refused` says why it may not be. `reused` tells
     whether the connection was kept from before. `answer_cut` is why `answer` is not the whole response.
     `reason` is why the delivery is dead, or `dispatcher_lost`: the process that made the attempt is gone, and
-    whether it sent the request is not known.
+    whether it sent the request is not known. `never_sent`: its turn did not come for APP_RETENTION_DAYS.
     """
 
     summary: str | UnsetType = UNSET
@@ -147,7 +147,9 @@ class AttemptDetail(Struct):
     reused: bool | UnsetType = UNSET
     retry_after_seconds: float | UnsetType = UNSET
     answer_cut: Literal["size", "deadline", "peer", "framing"] | UnsetType = UNSET
-    reason: Literal["gone", "not_allowed", "attempts_used_up", "dispatcher_lost"] | UnsetType = UNSET
+    reason: (
+        Literal["gone", "not_allowed", "attempts_used_up", "dispatcher_lost", "never_sent"] | UnsetType
+    ) = UNSET
 
 
 class DeliveryAttempt(Schema):

@@ -8,6 +8,7 @@ from typing import Literal
 
 from app.db.migrations import MigrationError
 from app.db.session import PINNED
+from app.ids import task_id
 from app.settings import Settings, require_delivery
 from rvq.doctor.store import Store
 
@@ -150,6 +151,18 @@ def of_partitions(store: Store) -> Iterator[Finding]:
     yield Finding(level, "partitions", f"there for {days} of {DAYS_AHEAD + 1} days, today included")
 
 
+def of_retention(store: Store, settings: Settings) -> Iterator[Finding]:
+    """Name the days that retention would have dropped, were it not for something open."""
+    days = store.open_days(settings.retention_days)
+    if not days:
+        yield Finding("ok", "retention", f"nothing open is older than {settings.retention_days} days")
+        return
+    first = days[0]
+    why = "is open" if first.is_open else "has a pending webhook"
+    text = f"{len(days)} days past retention are kept, since {first.day}: {task_id(first.task_id)} {why}"
+    yield Finding("advice", "retention", text)
+
+
 def of_vacuum(store: Store) -> Iterator[Finding]:
     """Compare with the bounds of admission control: beyond them create refuses."""
     admission = store.admission()
@@ -219,5 +232,6 @@ def examine(store: Store, settings: Settings) -> Iterator[Finding]:
     yield from first
     if all(finding.level != "wrong" for finding in first if finding.what == "schema"):
         yield from of_connections(store, settings)
+        yield from of_retention(store, settings)
         for check in NEED_SCHEMA:
             yield from check(store)

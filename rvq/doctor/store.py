@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, NamedTuple
 
 import psycopg2
@@ -13,6 +14,7 @@ import psycopg2
 from app.db import Connection, connect
 from app.db.errors import StatementTimeout, translate
 from app.db.migrations import check_history, schema_is_current
+from app.ids import task_of
 
 NAME = "rvq-doctor"
 AUDIT_TIMEOUT_MS = 60_000
@@ -44,6 +46,9 @@ SELECT o.age, o.who FROM (
     SELECT extract(epoch FROM clock_timestamp() - p.prepared)::float8, format('prepared as %%s', p.gid)
       FROM pg_prepared_xacts AS p WHERE p.database = current_database()) AS o
  ORDER BY o.age DESC LIMIT 1"""
+OPEN_DAYS = """
+SELECT '2024-01-01'::date + o.day, coalesce(o.open_task, o.due_delivery), o.open_task IS NOT NULL
+  FROM rvq.list_open_days(%s) AS o"""
 ADMISSION = """
 SELECT a.refusal, extract(epoch FROM rvq.clock() - nullif(a.checked_at, '-infinity'))::float8,
        extract(epoch FROM a.max_transaction_age)::float8, a.max_dead_tuples
@@ -73,6 +78,14 @@ class Admission(NamedTuple):
     checked_ago: float | None
     max_transaction_age: float
     max_dead_tuples: int
+
+
+class OpenDay(NamedTuple):
+    """A day past retention, and the first task that keeps it: an open one, or one with a pending delivery."""
+
+    day: date
+    task_id: int
+    is_open: bool
 
 
 class StoredUrl(NamedTuple):
@@ -135,6 +148,10 @@ class Store:
         """Return its age in seconds, and whose it is."""
         rows = self._rows(OLDEST_TRANSACTION)
         return (rows[0][0], rows[0][1]) if rows else None
+
+    def open_days(self, retention_days: int) -> list[OpenDay]:
+        rows = self._rows(OPEN_DAYS, (retention_days,))
+        return [OpenDay(day, task_of(first), is_open) for day, first, is_open in rows]
 
     def admission(self) -> Admission | None:
         rows = self._rows(ADMISSION)

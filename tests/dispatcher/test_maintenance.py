@@ -31,6 +31,8 @@ LOCK_KEYS = {
     "create_partitions": 8,
     "drop_expired_partitions": 20,
     "sweep_stranded_tasks": 21,
+    "end_abandoned_tasks": 22,
+    "give_up_deliveries": 23,
 }
 
 
@@ -84,6 +86,27 @@ def test_partitions_are_made_a_week_ahead(database: Database) -> None:
     assert made is not None
     ahead = "SELECT to_regclass('rvq.tasks_' || rvq.day_at(rvq.clock() + interval '7 days'))"
     assert database.value(ahead) is not None
+
+
+def test_abandoned_tasks_fail_three_months_after_retention_and_the_walk_goes_on_at_once(
+    database: Database,
+) -> None:
+    task_id = Tasks(database.url).create(2)
+    with stepping(database.url) as steps:
+        assert steps.maintain("end_abandoned_tasks") == 0
+    database.move_clock(121 * 86_400)
+    with stepping(database.url) as steps:
+        steps.maintain("report")
+        assert steps.metrics.registry.get_sample_value("rvq_open_days") == 1
+        database.rows("SELECT rvq.create_partitions(0)")
+        runner = steps.runner("end_abandoned_tasks")
+        assert runner.step() == 0.0
+        assert runner.step() > 0
+    assert database.value("SELECT status FROM rvq.read_task(%s)", (task_id,)) == "failed"
+    (day,) = database.column("SELECT rvq.day_at(rvq.clock())")
+    for parent in ("tasks", "sub_tasks", "outcomes", "events", "delivery_attempts"):
+        database.rows(f"DROP TABLE rvq.{parent}_{day}")
+    database.rows("SELECT rvq.write_readers()")
 
 
 def test_while_another_dispatcher_does_a_step_it_is_passed_over(database: Database) -> None:

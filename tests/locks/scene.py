@@ -274,6 +274,8 @@ def _of_maintenance(scene: Scene) -> list[Operation]:
         Operation("fold", "SELECT rvq.fold_counters()"),
         Operation("raise floors", "SELECT rvq.raise_claim_floors()"),
         Operation("rescue", "SELECT rvq.rescue_below_floors()", waits=False),
+        Operation("end abandoned tasks", "SELECT rvq.end_abandoned_tasks(0, 0, 1000)"),
+        Operation("give up deliveries", "SELECT rvq.give_up_deliveries(0, 1000)", waits=False),
         Operation("check admission", "SELECT rvq.check_admission()"),
         Operation("make partitions", "SELECT rvq.create_partitions(8)"),
         Operation("retention", "SELECT rvq.drop_expired_partitions(30)", waits=False),

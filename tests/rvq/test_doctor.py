@@ -107,6 +107,17 @@ def test_missing_partitions_are_wrong(database: Database) -> None:
         assert wrong(checks.of_partitions(later), "partitions") == ["there for 0 of 8 days, today included"]
 
 
+def test_a_day_that_an_open_task_keeps_is_named(database: Database, settings: Settings) -> None:
+    task_id = Calls(database.main).create()
+    database.move_clock(40 * 86_400)
+    with open_store(database.url) as later:
+        (finding,) = checks.of_retention(later, settings)
+    assert finding.level == "advice"
+    assert re.match(
+        rf"1 days past retention are kept, since [-0-9]+: task_{task_id:016x} is open", finding.text
+    )
+
+
 def test_an_old_transaction_and_a_refusing_admission_are_wrong(database: Database, store: Store) -> None:
     holder = database.connect(autocommit=False)
     database.rows("SELECT 1 FROM rvq.queues", on=holder)

@@ -239,6 +239,9 @@ def test_a_day_with_an_open_task_stays_whole(rvq: Calls, database: Database) -> 
     assert rvq.succeed(lease) == ["succeeded"]
     rvq.succeed(rvq.claim_one())
     drop_expired(rvq)
+    assert partitions(rvq, day) == FACTS
+    database.move_clock(70 * DAY + 60)
+    drop_expired(rvq)
     assert partitions(rvq, day) == set()
 
 
@@ -250,6 +253,9 @@ def test_a_day_with_a_pending_delivery_stays_whole(rvq: Calls, database: Databas
     drop_expired(rvq)
     assert partitions(rvq, day) == FACTS
     rvq.settle(*rvq.claim_deliveries())
+    drop_expired(rvq)
+    assert partitions(rvq, day) == FACTS
+    database.move_clock(70 * DAY + 60)
     drop_expired(rvq)
     assert partitions(rvq, day) == set()
 
