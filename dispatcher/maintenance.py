@@ -67,6 +67,7 @@ def export_figures(rows: list[Row], metrics: Metrics) -> Done:
     metrics.set_by_label(metrics.dead_tuples, figures["dead_tuples"])
     metrics.set_by_label(metrics.table_bytes, figures["table_bytes"])
     metrics.oldest_transaction.set(figures["oldest_transaction"][""])
+    metrics.set_by_label(metrics.set_aside, figures["set_aside"])
     metrics.open_days.set(figures["open_days"][""])
     return Done(0)
 
@@ -101,6 +102,8 @@ SELECT f.figure, t.relname, f.value
                             ('table_bytes', pg_total_relation_size(t.relid))) AS f(figure, value)
  WHERE t.schemaname = 'rvq'
    AND t.relname IN ('open_tasks', 'open_sub_tasks', 'due_deliveries', 'counter_deltas', 'idempotency_keys')
+UNION ALL
+SELECT 'set_aside', s.reason, count(*)::float8 FROM rvq.set_aside AS s GROUP BY s.reason
 UNION ALL
 SELECT 'open_days', '', count(*)::float8 FROM rvq.list_open_days({retention_days})
 UNION ALL

@@ -48,6 +48,7 @@ class Metrics:
         self.drift = gauge("rvq_counter_drift", "Counter less truth", ["queue", "counter"])
         self.dead_tuples = gauge("rvq_table_dead_tuples", "Dead tuples", ["table"])
         self.table_bytes = gauge("rvq_table_bytes", "Size with indexes", ["table"])
+        self.set_aside = gauge("rvq_set_aside", "What was found damaged and was ended", ["reason"])
         self.open_days = gauge("rvq_open_days", "Days past retention that an open task or delivery keeps")
         self.oldest_transaction = gauge("rvq_oldest_transaction_seconds", "Age of the oldest transaction")
 

@@ -289,12 +289,12 @@ BEGIN
                SET lease_token = rvq.lease_token(v_random, d.id),
                    lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
                    claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
-             WHERE d.id = ANY (v_ids) RETURNING d.*)
-        SELECT array_agg(c::rvq.due_deliveries ORDER BY c.id), array_agg(c.id ORDER BY c.id) INTO v_claimed, v_ids
-          FROM claimed AS c;
-    END IF;
-    IF cardinality(v_ids) > 0 THEN
-        v_bodies := rvq.bodies_of(v_ids);
+             WHERE d.id = ANY (v_ids) AND greatest(d.attempt, d.tries) < 32766 RETURNING d.*)
+        SELECT array_agg(c::rvq.due_deliveries ORDER BY c.id), rvq.bodies_of(array_agg(c.id ORDER BY c.id))
+          INTO v_claimed, v_bodies FROM claimed AS c;
+        IF cardinality(v_bodies) < cardinality(v_ids) OR array_position(v_bodies, NULL) IS NOT NULL THEN
+            PERFORM rvq.set_aside_deliveries(v_ids, v_now);
+        END IF;
         RETURN QUERY
         SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, v_bodies[c.ordinality], c.lease_token,
                extract(epoch FROM c.claimed_at - c.due_at)::float8
@@ -367,12 +367,13 @@ BEGIN
                 v_taken := v_taken[:cardinality(v_payloads)];
             END IF;
             IF array_position(v_payloads, NULL) IS NOT NULL THEN
-                RAISE data_corrupted USING MESSAGE = format(
-                    'sub_task %s has no payload', v_taken[array_position(v_payloads, NULL)]);
+                v_taken := rvq.set_aside_sub_tasks(v_queue, v_taken, v_payloads);
+                v_payloads := array_remove(v_payloads, NULL);
+                v_wanted := cardinality(v_taken); -- What more there is, the next claim takes.
             END IF;
             RETURN QUERY
             UPDATE rvq.open_sub_tasks AS s
-               SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_ids[t.claim],
+               SET status = 'claimed', attempt = least(s.attempt + 1, 32767), worker_id = p_worker_ids[t.claim],
                    lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = v_expires_at
               FROM (SELECT u.id, u.payload, width_bucket(v_claimed + u.position::integer - 1, v_starts) AS claim
                       FROM unnest(v_taken, v_payloads) WITH ORDINALITY AS u(id, payload, position)) AS t
@@ -648,6 +649,7 @@ BEGIN
         RAISE lock_not_available;
     END IF;
     DELETE FROM rvq.ended_days AS d WHERE d.day = p_day;
+    DELETE FROM rvq.set_aside AS s WHERE s.id < (p_day + 1)::bigint << 48;
     RETURN true;
 EXCEPTION WHEN lock_not_available THEN
     RETURN false;
@@ -822,6 +824,8 @@ CREATE FUNCTION rvq.expire_leases(p_limit integer) RETURNS integer
     AS $$
 DECLARE
     v_error constant text := '{"code":"lease_expired","message":"the lease expired before the worker reported"}';
+    -- See rvq.set_aside_sub_tasks.
+    v_lost constant text := '{"code":"payload_lost","message":"the payload is damaged: no worker can have it"}';
     v_ids bigint[];
     v_tokens uuid[];
     v_task_ids bigint[];
@@ -846,7 +850,7 @@ BEGIN
         DELETE FROM rvq.open_sub_tasks AS s USING unnest(v_ids, v_tokens) AS e(id, lease_token)
          WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
            AND s.attempt >= s.max_attempts
-        RETURNING s.id, s.attempt, s.worker_id),
+        RETURNING s.id, s.attempt, s.worker_id, s.lease_expires_at),
     retried AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = 'scheduled', due_at = v_now + rvq.retry_delay(s.attempt), requeued = true,
@@ -857,7 +861,8 @@ BEGIN
         RETURNING s.id, s.attempt, s.worker_id, s.queue),
     fact AS (
         INSERT INTO rvq.outcomes (id, ended_at, attempt, status, worker_id, error)
-        SELECT f.id, v_now, f.attempt, 'failed'::rvq.outcome_status, f.worker_id, v_error FROM failed AS f
+        SELECT f.id, v_now, f.attempt, 'failed'::rvq.outcome_status, f.worker_id,
+               CASE WHEN f.lease_expires_at = '-infinity' THEN v_lost ELSE v_error END FROM failed AS f
         UNION ALL
         SELECT r.id, v_now, r.attempt, 'retrying', r.worker_id, v_error FROM retried AS r),
     counted AS (
@@ -1103,7 +1108,7 @@ CREATE FUNCTION rvq.kill_deliveries(p_ids bigint[], p_outcome text, p_reason tex
 BEGIN
     WITH killed AS (
         DELETE FROM rvq.due_deliveries AS d WHERE d.id = ANY (p_ids)
-        RETURNING d.id, d.queue, least(d.attempt + 1, 32767)::smallint AS attempt,
+        RETURNING d.id, d.queue, least(d.attempt + (d.lease_token IS NULL)::integer, 32767)::smallint AS attempt,
                   EXISTS (SELECT FROM rvq.tasks AS t WHERE t.id = rvq.task_of(d.id))
                   AND to_regclass('rvq.delivery_attempts_' || rvq.day_of(d.id)) IS NOT NULL AS is_known),
     entered AS (
@@ -1350,6 +1355,16 @@ CREATE FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean
     AS $$ SELECT (rvq.day_at(p_time)::bigint << 48) | (nextval('rvq.task_sequence') << 15) | (p_gated::integer << 14) $$;
 
 COMMENT ON FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean) IS 'Return a new task id, made of the day, a sequence number and whether the task has a gate.';
+
+CREATE FUNCTION rvq.note_set_aside(p_kind text, p_ids bigint[], p_reason text, p_now timestamp with time zone) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO rvq.set_aside AS s (kind, id, reason, set_aside_at)
+    SELECT p_kind, i, p_reason, p_now FROM unnest(p_ids) AS i ORDER BY i
+    ON CONFLICT (kind, id) DO UPDATE SET reason = excluded.reason, set_aside_at = excluded.set_aside_at
+$$;
+
+COMMENT ON FUNCTION rvq.note_set_aside(p_kind text, p_ids bigint[], p_reason text, p_now timestamp with time zone) IS 'Write down what was found damaged, and why, for rvq doctor and the metrics.';
 
 CREATE FUNCTION rvq.oldest_queued_at(p_queue text) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
@@ -1805,7 +1820,7 @@ BEGIN
     END IF;
     SELECT * INTO v_event FROM rvq.events AS e WHERE e.id >= p_task_id AND e.id < p_task_id + 16384
      ORDER BY e.id DESC LIMIT 1;
-    IF v_event.status <> 'failed' THEN
+    IF v_event.status <> 'failed' OR v_event.id & 16383 = 16383 THEN
         RETURN 'nothing_failed';
     END IF;
     INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, succeeded, required, policy, run, queue,
@@ -1815,11 +1830,13 @@ BEGIN
            v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata,
            rvq.clock());
     INSERT INTO rvq.open_sub_tasks (id, queued_at, status, attempt, max_attempts, requeued, queue)
-    SELECT s.id, s.queued_at, 'queued', l.attempt, least(l.attempt + s.max_attempts, 32767), true, v_task.queue
-      FROM rvq.sub_tasks AS s
-      CROSS JOIN LATERAL (SELECT o.status, o.attempt FROM rvq.outcomes AS o WHERE o.id = s.id AND o.status <> 'retrying'
+    SELECT i.id, coalesce(s.queued_at, v_task.created_at), 'queued', l.attempt,
+           least(l.attempt + coalesce(s.max_attempts, 1), 32767), true, v_task.queue
+      FROM generate_series(p_task_id + 1, p_task_id + v_task.total) AS i(id)
+      LEFT JOIN rvq.sub_tasks AS s ON s.id = i.id
+      CROSS JOIN LATERAL (SELECT o.status, o.attempt FROM rvq.outcomes AS o WHERE o.id = i.id AND o.status <> 'retrying'
                            ORDER BY o.attempt DESC, o.ended_at DESC LIMIT 1) AS l
-     WHERE s.id > p_task_id AND s.id < p_task_id + 16384 AND l.status <> 'succeeded';
+     WHERE l.status <> 'succeeded';
     INSERT INTO rvq.counter_deltas (queue, queued, failed, cancelled, tasks_open, tasks_started, tasks_failed)
     VALUES (v_task.queue, v_event.failed + v_event.cancelled, -v_event.failed, -v_event.cancelled, 1,
             (v_event.succeeded > 0)::integer, -1);
@@ -1833,6 +1850,46 @@ CREATE FUNCTION rvq.rfc3339(p_time timestamp with time zone) RETURNS text
     AS $$ SELECT to_char(p_time AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') $$;
 
 COMMENT ON FUNCTION rvq.rfc3339(p_time timestamp with time zone) IS 'Return a time as it stands in JSON: RFC 3339, UTC, microseconds.';
+
+CREATE FUNCTION rvq.set_aside_deliveries(p_ids bigint[], p_now timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_lost bigint[];
+    v_used_up bigint[];
+BEGIN
+    v_lost := ARRAY(SELECT i FROM unnest(p_ids) AS i
+                     WHERE NOT EXISTS (SELECT FROM rvq.events AS e WHERE e.id = i) ORDER BY i);
+    v_used_up := ARRAY(SELECT d.id FROM rvq.due_deliveries AS d
+                        WHERE d.id = ANY (p_ids) AND d.id <> ALL (v_lost) AND d.lease_token IS NULL ORDER BY d.id);
+    PERFORM rvq.kill_deliveries(v_lost, 'internal_error', 'event_lost', p_now);
+    PERFORM rvq.kill_deliveries(v_used_up, 'internal_error', 'attempts_used_up', p_now);
+    PERFORM rvq.note_set_aside('delivery', v_lost, 'event_lost', p_now);
+    PERFORM rvq.note_set_aside('delivery', v_used_up, 'attempts_used_up', p_now);
+END $$;
+
+COMMENT ON FUNCTION rvq.set_aside_deliveries(p_ids bigint[], p_now timestamp with time zone) IS 'Make those of these locked deliveries dead that can never be sent, and write down why.';
+
+CREATE FUNCTION rvq.set_aside_sub_tasks(p_queue text, p_ids bigint[], p_payloads text[]) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_random text := rvq.random_hex();
+    v_lost bigint[] := ARRAY(SELECT t.id FROM unnest(p_ids, p_payloads) AS t(id, payload)
+                              WHERE t.payload IS NULL ORDER BY t.id);
+BEGIN
+    UPDATE rvq.open_sub_tasks AS s
+       SET status = 'claimed', attempt = s.max_attempts, worker_id = NULL,
+           lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = '-infinity'
+     WHERE s.id = ANY (v_lost);
+    INSERT INTO rvq.counter_deltas (queue, queued, claimed)
+    VALUES (p_queue, -cardinality(v_lost), cardinality(v_lost));
+    PERFORM rvq.note_set_aside('sub_task', v_lost, 'payload_lost', rvq.clock());
+    RETURN ARRAY(SELECT t.id FROM unnest(p_ids, p_payloads) WITH ORDINALITY AS t(id, payload, position)
+                  WHERE t.payload IS NOT NULL ORDER BY t.position);
+END $$;
+
+COMMENT ON FUNCTION rvq.set_aside_sub_tasks(p_queue text, p_ids bigint[], p_payloads text[]) IS 'Let the sub_tasks fail whose payload is gone, and write that down; return those that have one.';
 
 CREATE FUNCTION rvq.set_queue_paused(p_queue text, p_paused boolean) RETURNS void
     LANGUAGE sql
@@ -2471,6 +2528,15 @@ CREATE TABLE rvq.schema_migrations (
 
 COMMENT ON TABLE rvq.schema_migrations IS 'The migrations that this database has had.';
 
+CREATE TABLE rvq.set_aside (
+    kind text NOT NULL,
+    id bigint NOT NULL,
+    reason text NOT NULL,
+    set_aside_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE rvq.set_aside IS 'What a claim could not take (kind: sub_task or delivery) and why. It was ended; a row stays until its day is dropped.';
+
 CREATE TABLE rvq.sub_tasks (
     id bigint NOT NULL,
     queued_at timestamp with time zone NOT NULL,
@@ -2532,6 +2598,9 @@ ALTER TABLE ONLY rvq.schema_functions
 
 ALTER TABLE ONLY rvq.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY rvq.set_aside
+    ADD CONSTRAINT set_aside_pkey PRIMARY KEY (kind, id);
 
 ALTER TABLE ONLY rvq.sub_tasks
     ADD CONSTRAINT sub_tasks_pkey PRIMARY KEY (id);

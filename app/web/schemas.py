@@ -137,6 +137,7 @@ class AttemptDetail(Struct):
     whether the connection was kept from before. `answer_cut` is why `answer` is not the whole response.
     `reason` is why the delivery is dead, or `dispatcher_lost`: the process that made the attempt is gone, and
     whether it sent the request is not known. `never_sent`: its turn did not come for APP_RETENTION_DAYS.
+    `event_lost`: what was to be sent is damaged.
     """
 
     summary: str | UnsetType = UNSET
@@ -148,7 +149,8 @@ class AttemptDetail(Struct):
     retry_after_seconds: float | UnsetType = UNSET
     answer_cut: Literal["size", "deadline", "peer", "framing"] | UnsetType = UNSET
     reason: (
-        Literal["gone", "not_allowed", "attempts_used_up", "dispatcher_lost", "never_sent"] | UnsetType
+        Literal["gone", "not_allowed", "attempts_used_up", "dispatcher_lost", "never_sent", "event_lost"]
+        | UnsetType
     ) = UNSET
 
 

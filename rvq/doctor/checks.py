@@ -8,7 +8,7 @@ from typing import Literal
 
 from app.db.migrations import MigrationError
 from app.db.session import PINNED
-from app.ids import task_id
+from app.ids import delivery_id, sub_task_id, task_id
 from app.settings import Settings, require_delivery
 from rvq.doctor.store import Store
 
@@ -163,6 +163,13 @@ def of_retention(store: Store, settings: Settings) -> Iterator[Finding]:
     yield Finding("advice", "retention", text)
 
 
+def of_damage(store: Store) -> Iterator[Finding]:
+    """Name what a claim found damaged and set aside."""
+    for kind, reason, count, first in store.set_aside():
+        name = sub_task_id(first) if kind == "sub_task" else delivery_id(first)
+        yield Finding("advice", "damage", f"{count} of kind {kind} were ended: {reason}, for example {name}")
+
+
 def of_vacuum(store: Store) -> Iterator[Finding]:
     """Compare with the bounds of admission control: beyond them create refuses."""
     admission = store.admission()
@@ -219,6 +226,7 @@ NEED_SCHEMA: tuple[Check, ...] = (
     of_clock,
     of_configuration,
     of_partitions,
+    of_damage,
     of_vacuum,
     of_dispatcher,
     of_counters,

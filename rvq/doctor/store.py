@@ -49,6 +49,9 @@ SELECT o.age, o.who FROM (
 OPEN_DAYS = """
 SELECT '2024-01-01'::date + o.day, coalesce(o.open_task, o.due_delivery), o.open_task IS NOT NULL
   FROM rvq.list_open_days(%s) AS o"""
+SET_ASIDE = """
+SELECT s.kind, s.reason, count(*), min(s.id)
+  FROM rvq.set_aside AS s GROUP BY s.kind, s.reason ORDER BY 1, 2"""
 ADMISSION = """
 SELECT a.refusal, extract(epoch FROM rvq.clock() - nullif(a.checked_at, '-infinity'))::float8,
        extract(epoch FROM a.max_transaction_age)::float8, a.max_dead_tuples
@@ -152,6 +155,10 @@ class Store:
     def open_days(self, retention_days: int) -> list[OpenDay]:
         rows = self._rows(OPEN_DAYS, (retention_days,))
         return [OpenDay(day, task_of(first), is_open) for day, first, is_open in rows]
+
+    def set_aside(self) -> list[tuple[str, str, int, int]]:
+        """Return kind, reason, how many, and the first id of what was found damaged."""
+        return [(kind, reason, n, first) for kind, reason, n, first in self._rows(SET_ASIDE)]
 
     def admission(self) -> Admission | None:
         rows = self._rows(ADMISSION)

@@ -12,3 +12,15 @@ COMMENT ON COLUMN rvq.ended_days.day IS 'As in ids: days since 2024-01-01 UTC.';
 ALTER TABLE rvq.open_tasks ADD COLUMN reopened_at timestamptz;
 COMMENT ON COLUMN rvq.open_tasks.reopened_at IS
     'When an admin retry reopened it last: its age counts from there (see rvq.end_abandoned_tasks).';
+
+-- What was found damaged, and stops nothing else.
+CREATE TABLE rvq.set_aside (
+    kind         text        NOT NULL,
+    id           bigint      NOT NULL,
+    reason       text        NOT NULL,
+    set_aside_at timestamptz NOT NULL,
+    PRIMARY KEY (kind, id)
+);
+COMMENT ON TABLE rvq.set_aside IS
+    'What a claim could not take (kind: sub_task or delivery) and why. It was ended; a row stays until its day is '
+    'dropped.';

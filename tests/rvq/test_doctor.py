@@ -118,6 +118,17 @@ def test_a_day_that_an_open_task_keeps_is_named(database: Database, settings: Se
     )
 
 
+def test_what_was_set_aside_is_named(database: Database, store: Store) -> None:
+    rvq = Calls(database.main)
+    task_id = rvq.create()
+    rvq.rows("DELETE FROM rvq.sub_tasks")
+    assert rvq.claim() == []
+    assert [finding.text for finding in checks.of_damage(store)] == [
+        f"1 of kind sub_task were ended: payload_lost, for example sub_{task_id + 1:016x}"
+    ]
+    rvq.rows("SELECT rvq.reset()")
+
+
 def test_an_old_transaction_and_a_refusing_admission_are_wrong(database: Database, store: Store) -> None:
     holder = database.connect(autocommit=False)
     database.rows("SELECT 1 FROM rvq.queues", on=holder)

@@ -43,12 +43,13 @@ BEGIN
                 v_taken := v_taken[:cardinality(v_payloads)];
             END IF;
             IF array_position(v_payloads, NULL) IS NOT NULL THEN
-                RAISE data_corrupted USING MESSAGE = format(
-                    'sub_task %s has no payload', v_taken[array_position(v_payloads, NULL)]);
+                v_taken := rvq.set_aside_sub_tasks(v_queue, v_taken, v_payloads);
+                v_payloads := array_remove(v_payloads, NULL);
+                v_wanted := cardinality(v_taken); -- What more there is, the next claim takes.
             END IF;
             RETURN QUERY
             UPDATE rvq.open_sub_tasks AS s
-               SET status = 'claimed', attempt = s.attempt + 1, worker_id = p_worker_ids[t.claim],
+               SET status = 'claimed', attempt = least(s.attempt + 1, 32767), worker_id = p_worker_ids[t.claim],
                    lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = v_expires_at
               FROM (SELECT u.id, u.payload, width_bucket(v_claimed + u.position::integer - 1, v_starts) AS claim
                       FROM unnest(v_taken, v_payloads) WITH ORDINALITY AS u(id, payload, position)) AS t

@@ -1,6 +1,7 @@
 -- Hands out due deliveries, the host that waits longest first. A host never has more in flight over all dispatchers
 -- than its own limit (p_hosts, p_host_limits), or p_host_limit where it has none, and none while its breaker is open.
--- That keeps one bad host from taking every thread. waited: seconds since the delivery was due.
+-- That keeps one bad host from taking every thread. What can't be sent is set aside, so that it stops nothing else.
+-- waited: seconds since the delivery was due.
 -- Locks: door, the delivery claimers' lock (they take turns, so that the limits are exact), due_deliveries by id with
 -- SKIP LOCKED.
 CREATE OR REPLACE FUNCTION rvq.claim_deliveries(
@@ -51,12 +52,12 @@ BEGIN
                SET lease_token = rvq.lease_token(v_random, d.id),
                    lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
                    claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
-             WHERE d.id = ANY (v_ids) RETURNING d.*)
-        SELECT array_agg(c::rvq.due_deliveries ORDER BY c.id), array_agg(c.id ORDER BY c.id) INTO v_claimed, v_ids
-          FROM claimed AS c;
-    END IF;
-    IF cardinality(v_ids) > 0 THEN
-        v_bodies := rvq.bodies_of(v_ids);
+             WHERE d.id = ANY (v_ids) AND greatest(d.attempt, d.tries) < 32766 RETURNING d.*)
+        SELECT array_agg(c::rvq.due_deliveries ORDER BY c.id), rvq.bodies_of(array_agg(c.id ORDER BY c.id))
+          INTO v_claimed, v_bodies FROM claimed AS c;
+        IF cardinality(v_bodies) < cardinality(v_ids) OR array_position(v_bodies, NULL) IS NOT NULL THEN
+            PERFORM rvq.set_aside_deliveries(v_ids, v_now);
+        END IF;
         RETURN QUERY
         SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, v_bodies[c.ordinality], c.lease_token,
                extract(epoch FROM c.claimed_at - c.due_at)::float8

@@ -9,7 +9,7 @@ AS $$
 BEGIN
     WITH killed AS (
         DELETE FROM rvq.due_deliveries AS d WHERE d.id = ANY (p_ids)
-        RETURNING d.id, d.queue, least(d.attempt + 1, 32767)::smallint AS attempt,
+        RETURNING d.id, d.queue, least(d.attempt + (d.lease_token IS NULL)::integer, 32767)::smallint AS attempt,
                   EXISTS (SELECT FROM rvq.tasks AS t WHERE t.id = rvq.task_of(d.id))
                   AND to_regclass('rvq.delivery_attempts_' || rvq.day_of(d.id)) IS NOT NULL AS is_known),
     entered AS (

@@ -10,6 +10,8 @@ SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     v_error constant text := '{"code":"lease_expired","message":"the lease expired before the worker reported"}';
+    -- See rvq.set_aside_sub_tasks.
+    v_lost constant text := '{"code":"payload_lost","message":"the payload is damaged: no worker can have it"}';
     v_ids bigint[];
     v_tokens uuid[];
     v_task_ids bigint[];
@@ -34,7 +36,7 @@ BEGIN
         DELETE FROM rvq.open_sub_tasks AS s USING unnest(v_ids, v_tokens) AS e(id, lease_token)
          WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
            AND s.attempt >= s.max_attempts
-        RETURNING s.id, s.attempt, s.worker_id),
+        RETURNING s.id, s.attempt, s.worker_id, s.lease_expires_at),
     retried AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = 'scheduled', due_at = v_now + rvq.retry_delay(s.attempt), requeued = true,
@@ -45,7 +47,8 @@ BEGIN
         RETURNING s.id, s.attempt, s.worker_id, s.queue),
     fact AS (
         INSERT INTO rvq.outcomes (id, ended_at, attempt, status, worker_id, error)
-        SELECT f.id, v_now, f.attempt, 'failed'::rvq.outcome_status, f.worker_id, v_error FROM failed AS f
+        SELECT f.id, v_now, f.attempt, 'failed'::rvq.outcome_status, f.worker_id,
+               CASE WHEN f.lease_expires_at = '-infinity' THEN v_lost ELSE v_error END FROM failed AS f
         UNION ALL
         SELECT r.id, v_now, r.attempt, 'retrying', r.worker_id, v_error FROM retried AS r),
     counted AS (

@@ -1,5 +1,6 @@
 -- Reopens a failed task: what did not succeed (failed, or cancelled by the task's policy or deadline) is requeued, with
--- as many attempts as it had at first. The task ends with another event. Only the holder of its gate reopens a task, so
+-- as many attempts as it had at first (one that lost its payload too: a claim sets it aside once more). An id has room
+-- for 16 384 ends of one task. The task ends with another event. Only the holder of its gate reopens a task, so
 -- once it is seen not to be open its last event stays the last.
 -- Locks: door, the task's gate (whatever its policy); then it only inserts.
 CREATE OR REPLACE FUNCTION rvq.retry_task(p_task_id bigint) RETURNS text
@@ -22,7 +23,7 @@ BEGIN
     END IF;
     SELECT * INTO v_event FROM rvq.events AS e WHERE e.id >= p_task_id AND e.id < p_task_id + 16384
      ORDER BY e.id DESC LIMIT 1;
-    IF v_event.status <> 'failed' THEN
+    IF v_event.status <> 'failed' OR v_event.id & 16383 = 16383 THEN
         RETURN 'nothing_failed';
     END IF;
     INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, succeeded, required, policy, run, queue,
@@ -32,11 +33,13 @@ BEGIN
            v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata,
            rvq.clock());
     INSERT INTO rvq.open_sub_tasks (id, queued_at, status, attempt, max_attempts, requeued, queue)
-    SELECT s.id, s.queued_at, 'queued', l.attempt, least(l.attempt + s.max_attempts, 32767), true, v_task.queue
-      FROM rvq.sub_tasks AS s
-      CROSS JOIN LATERAL (SELECT o.status, o.attempt FROM rvq.outcomes AS o WHERE o.id = s.id AND o.status <> 'retrying'
+    SELECT i.id, coalesce(s.queued_at, v_task.created_at), 'queued', l.attempt,
+           least(l.attempt + coalesce(s.max_attempts, 1), 32767), true, v_task.queue
+      FROM generate_series(p_task_id + 1, p_task_id + v_task.total) AS i(id)
+      LEFT JOIN rvq.sub_tasks AS s ON s.id = i.id
+      CROSS JOIN LATERAL (SELECT o.status, o.attempt FROM rvq.outcomes AS o WHERE o.id = i.id AND o.status <> 'retrying'
                            ORDER BY o.attempt DESC, o.ended_at DESC LIMIT 1) AS l
-     WHERE s.id > p_task_id AND s.id < p_task_id + 16384 AND l.status <> 'succeeded';
+     WHERE l.status <> 'succeeded';
     INSERT INTO rvq.counter_deltas (queue, queued, failed, cancelled, tasks_open, tasks_started, tasks_failed)
     VALUES (v_task.queue, v_event.failed + v_event.cancelled, -v_event.failed, -v_event.cancelled, 1,
             (v_event.succeeded > 0)::integer, -1);

@@ -17,6 +17,7 @@ BEGIN
         RAISE lock_not_available;
     END IF;
     DELETE FROM rvq.ended_days AS d WHERE d.day = p_day;
+    DELETE FROM rvq.set_aside AS s WHERE s.id < (p_day + 1)::bigint << 48;
     RETURN true;
 EXCEPTION WHEN lock_not_available THEN
     RETURN false;
