@@ -2514,16 +2514,20 @@ COMMENT ON COLUMN rvq.queues.claim_floor IS 'No first-time queued sub_task is ol
 
 CREATE TABLE rvq.schema_functions (
     name text NOT NULL,
-    sha256 text NOT NULL
+    sha256 text NOT NULL,
+    release integer DEFAULT 0 NOT NULL
 );
 
 COMMENT ON TABLE rvq.schema_functions IS 'The function files that this database has.';
+
+COMMENT ON COLUMN rvq.schema_functions.release IS 'The newest release (sql/releases.toml) that has it.';
 
 CREATE TABLE rvq.schema_migrations (
     version integer NOT NULL,
     name text NOT NULL,
     sha256 text NOT NULL,
-    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    release integer DEFAULT 0 NOT NULL
 );
 
 COMMENT ON TABLE rvq.schema_migrations IS 'The migrations that this database has had.';
@@ -2536,6 +2540,7 @@ CREATE TABLE rvq.set_aside (
 );
 
 COMMENT ON TABLE rvq.set_aside IS 'What a claim could not take (kind: sub_task or delivery) and why. It was ended; a row stays until its day is dropped.';
+COMMENT ON COLUMN rvq.schema_migrations.release IS 'The release (sql/releases.toml) that brought it.';
 
 CREATE TABLE rvq.sub_tasks (
     id bigint NOT NULL,

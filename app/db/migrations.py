@@ -1,9 +1,13 @@
 """Migrations that bring the database's schema up to the code's: numbered migrations, then the functions.
 
 A migration runs once, in a transaction that also records it. Functions are replaced by name whenever their
-file changed, all in one transaction, so that no caller meets half of a change. A function whose file is gone
-is dropped. Every step takes the same transaction lock and looks again at what is left to do, so any number of
-processes may start at once, also through a pooler.
+file changed, all in one transaction, so that no caller meets half of a change. Every step takes the same
+transaction lock and looks again at what is left to do, so any number of processes may start at once, also
+through a pooler.
+
+A release and the one before run side by side on one database. So both have a direction, the release's number:
+the older one changes nothing in a database of the newer one, and a function whose file is gone is dropped by
+the release after the next, when nobody calls it any more.
 """
 
 from __future__ import annotations
@@ -19,31 +23,22 @@ from psycopg2.errors import InvalidFunctionDefinition
 from app.db import Connection, connect
 from app.db.errors import translate
 from app.db.fitness import require_fit
+from app.db.ledger import (
+    Cursor,
+    Entry,
+    Ledger,
+    forget_functions,
+    make_ledger,
+    read_ledger,
+    record_function,
+    record_migration,
+)
 from app.db.sql_files import SqlFile, SqlFiles
-
-Cursor = psycopg2.extensions.cursor
 
 LOCK = 0x525651  # "RVQ"; it must never change, or two versions could migrate at the same time
 # A migration that can't have its lock soon gives up: everything else would queue up behind it.
 LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 600_000
-
-LEDGER = """
-CREATE SCHEMA IF NOT EXISTS rvq;
-COMMENT ON SCHEMA rvq IS 'RVQ: tasks, their sub_tasks, and the webhooks that tell how they ended.';
-CREATE TABLE rvq.schema_migrations (
-    version    integer     NOT NULL PRIMARY KEY,
-    name       text        NOT NULL,
-    sha256     text        NOT NULL,
-    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
-);
-COMMENT ON TABLE rvq.schema_migrations IS 'The migrations that this database has had.';
-CREATE TABLE rvq.schema_functions (
-    name   text NOT NULL PRIMARY KEY,
-    sha256 text NOT NULL
-);
-COMMENT ON TABLE rvq.schema_functions IS 'The function files that this database has.';
-"""
 
 
 class MigrationError(Exception):
@@ -62,7 +57,7 @@ class Report:
 def migrate(database_url: str, files: SqlFiles | None = None) -> Report:
     """Bring the schema up to date; do nothing, and take no lock, when it is.
 
-    Raise MigrationError when the database is newer than the code, an applied migration was changed, or
+    Raise MigrationError when the database is too new for the code, an applied migration was changed, or
     a statement failed; DatabaseError when the database is away, can't be used or a lock was not to be had.
     """
     files = files or _our_files()
@@ -84,19 +79,22 @@ def migrate(database_url: str, files: SqlFiles | None = None) -> Report:
 
 
 def schema_is_current(connection: Connection, files: SqlFiles | None = None) -> bool:
-    """Return whether nothing is left to apply (one statement); newer databases are current for older code."""
-    files = files or _our_files()
+    """Return whether this code can work: nothing is left to apply, or the next release has migrated."""
     with connection.cursor() as cursor:
-        applied = _applied(cursor)
-        if applied is None or set(files.migrations) - set(applied):
-            return False
-        return max(applied) > files.newest or _functions(cursor) == _hashes(files)
+        return _is_current(read_ledger(cursor), files or _our_files())
 
 
 def check_history(connection: Connection, files: SqlFiles | None = None) -> None:
-    """Raise MigrationError when the database is newer than the code, or had other migrations."""
+    """Raise MigrationError when the database is too new for this code, or had other migrations."""
     with connection.cursor() as cursor:
-        _check_history(_applied(cursor) or {}, files or _our_files())
+        _check_history(read_ledger(cursor), files or _our_files())
+
+
+def newer_release(connection: Connection) -> int | None:
+    """Return the release that has migrated the database, if it is newer than this code."""
+    with connection.cursor() as cursor:
+        release = read_ledger(cursor).release
+    return release if release > _our_files().release else None
 
 
 @cache
@@ -107,17 +105,17 @@ def _our_files() -> SqlFiles:
 def _step(connection: Connection, files: SqlFiles, report: Report) -> bool:
     """Apply the next migration or else all changed functions; return whether that was the last step."""
     with _locked(connection) as cursor:
-        applied = _applied(cursor)
-        if applied is None:
-            cursor.execute(LEDGER)
-            applied = {}
-        _check_history(applied, files)
-        version = max(applied, default=0) + 1
+        ledger = read_ledger(cursor)
+        _check_history(ledger, files)
+        if ledger.release > files.release:
+            return True
+        make_ledger(cursor)
+        version = ledger.newest + 1
         if version in files.migrations:
-            _apply_migration(cursor, version, files.migrations[version])
+            _apply_migration(cursor, version, files)
             report.migrations.append(f"{version:04}_{files.migrations[version].name}")
             return False
-        _apply_functions(cursor, files, report)
+        _apply_functions(cursor, ledger, files, report)
         return True
 
 
@@ -138,58 +136,61 @@ def _locked(connection: Connection) -> Iterator[Cursor]:
             connection.autocommit = True
 
 
-def _applied(cursor: Cursor) -> dict[int, str] | None:
-    """Return the hash of each applied migration; None in a database that RVQ was never in."""
-    # Not to_regclass(): having waited for the lock, its cache may still say that nothing is there.
-    cursor.execute("SELECT FROM pg_tables WHERE schemaname = 'rvq' AND tablename = 'schema_migrations'")
-    if not cursor.rowcount:
-        return None
-    cursor.execute("SELECT version, sha256 FROM rvq.schema_migrations")
-    return dict(cursor.fetchall())
+def _is_current(ledger: Ledger, files: SqlFiles) -> bool:
+    if set(files.migrations) - set(ledger.migrations):
+        return False
+    if ledger.release > files.release:
+        return ledger.release == files.release + 1
+    ours = {name: Entry(file.sha256, files.release) for name, file in files.functions.items()}
+    return ours.items() <= ledger.functions.items() and not _dropped(ledger, files)
 
 
-def _functions(cursor: Cursor) -> dict[str, str]:
-    cursor.execute("SELECT name, sha256 FROM rvq.schema_functions")
-    return dict(cursor.fetchall())
+def _dropped(ledger: Ledger, files: SqlFiles) -> list[str]:
+    """Return the functions that have no file here, but for those that the release before may call."""
+    return sorted(
+        name
+        for name, entry in ledger.functions.items()
+        if name not in files.functions and entry.release != files.release - 1
+    )
 
 
-def _hashes(files: SqlFiles) -> dict[str, str]:
-    return {name: file.sha256 for name, file in files.functions.items()}
-
-
-def _check_history(applied: dict[int, str], files: SqlFiles) -> None:
-    newest = max(applied, default=0)
-    if newest > files.newest:
+def _check_history(ledger: Ledger, files: SqlFiles) -> None:
+    if ledger.release > files.release + 1:
         raise MigrationError(
-            f"the database has migration {newest:04}, and this code knows none after {files.newest:04}: "
-            "it was migrated by a newer release, so start that one"
+            f"the database has the schema of release {ledger.release}, and this code is of release "
+            f"{files.release}: only a release and the one before run side by side, so start a newer one"
         )
-    for version, sha256 in applied.items():
-        if files.migrations[version].sha256 != sha256:
+    if ledger.release <= files.release and ledger.newest > files.newest:
+        raise MigrationError(
+            f"the database has migration {ledger.newest:04}, and this code knows none after "
+            f"{files.newest:04}: it was migrated by other code of this release, so start that"
+        )
+    for version, file in files.migrations.items():
+        if version in ledger.migrations and ledger.migrations[version].sha256 != file.sha256:
             raise MigrationError(
-                f"migration {version:04}_{files.migrations[version].name} is not the one that this database "
+                f"migration {version:04}_{file.name} is not the one that this database "
                 "had: an applied migration must never be changed, so write a new one"
             )
 
 
-def _apply_migration(cursor: Cursor, version: int, file: SqlFile) -> None:
+def _apply_migration(cursor: Cursor, version: int, files: SqlFiles) -> None:
+    file = files.migrations[version]
     _execute(cursor, f"migration {version:04}_{file.name}", file.text)
-    cursor.execute(
-        "INSERT INTO rvq.schema_migrations (version, name, sha256) VALUES (%s, %s, %s)",
-        (version, file.name, file.sha256),
-    )
+    record_migration(cursor, version, file.name, Entry(file.sha256, files.release))
 
 
-def _apply_functions(cursor: Cursor, files: SqlFiles, report: Report) -> None:
-    had = _functions(cursor)
+def _apply_functions(cursor: Cursor, ledger: Ledger, files: SqlFiles, report: Report) -> None:
     for name, file in files.functions.items():
-        if had.get(name) != file.sha256:
+        had, entry = ledger.functions.get(name), Entry(file.sha256, files.release)
+        if had is None or had.sha256 != file.sha256:
             _replace_function(cursor, file)
             report.functions.append(name)
+        if had != entry:
+            record_function(cursor, name, entry)
     # They are dropped last, when what used them is replaced, and at once, as they may use each other.
-    gone = sorted(set(had) - set(files.functions))
+    gone = _dropped(ledger, files)
     _drop(cursor, _signatures(cursor, *gone))
-    cursor.execute("DELETE FROM rvq.schema_functions WHERE name = ANY (%s)", (gone,))
+    forget_functions(cursor, gone)
     report.dropped.extend(gone)
 
 
@@ -214,11 +215,6 @@ def _replace_function(cursor: Cursor, file: SqlFile) -> None:
         raise MigrationError(f"{file.name}.sql does not create rvq.{file.name}")
     if after - before:  # an overload was made
         _drop(cursor, before & after)
-    cursor.execute(
-        "INSERT INTO rvq.schema_functions (name, sha256) VALUES (%s, %s)"
-        " ON CONFLICT (name) DO UPDATE SET sha256 = excluded.sha256",
-        (file.name, file.sha256),
-    )
 
 
 def _signatures(cursor: Cursor, *names: str) -> set[str]:

@@ -1,9 +1,10 @@
-"""The SQL that belongs to this code: numbered migrations, and one file for each function."""
+"""The SQL that belongs to this code: numbered migrations, one file for each function, and their release."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,20 +33,35 @@ class SqlFile:
 
 @dataclass(frozen=True)
 class SqlFiles:
-    """All files: `migrations` by version, without gaps from 1; `functions` by name, in that order."""
+    """All files: `migrations` by version, without gaps from 1; `functions` by name, in that order.
+
+    `release` counts up: of two releases, the one with the higher number is the newer.
+    """
 
     migrations: dict[int, SqlFile]
     functions: dict[str, SqlFile]
+    release: int = 1
 
     @property
     def newest(self) -> int:
         return max(self.migrations, default=0)
 
+    @property
+    def digest(self) -> str:
+        """Return a hash of all files: two releases with the same one have the same schema."""
+        names = [f"{version:04} {file.sha256}" for version, file in sorted(self.migrations.items())]
+        names += [f"{name} {file.sha256}" for name, file in sorted(self.functions.items())]
+        return hashlib.sha256("\n".join(names).encode()).hexdigest()
+
     @classmethod
     def read(cls, folder: Path | None = None) -> SqlFiles:
         """Read everything in `folder` (ours when None). Raise SqlFilesError for a wrong name or number."""
         folder = folder or sql_folder()
-        return cls(_read_migrations(folder / "migrations"), _read_functions(folder / "functions"))
+        return cls(
+            _read_migrations(folder / "migrations"),
+            _read_functions(folder / "functions"),
+            _read_release(folder / "releases.toml"),
+        )
 
 
 def _read_migrations(folder: Path) -> dict[int, SqlFile]:
@@ -69,6 +85,16 @@ def _read_functions(folder: Path) -> dict[str, SqlFile]:
             raise SqlFilesError(f"{path}: another folder has a function of this name")
         functions[name] = SqlFile(name, path.read_text())
     return functions
+
+
+def _read_release(path: Path) -> int:
+    try:
+        release = tomllib.loads(path.read_text())["release"]
+    except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
+        raise SqlFilesError(f"{path} does not say which release this is: {error!r}") from None
+    if type(release) is not int or release < 1:
+        raise SqlFilesError(f"{path}: the release must be a number from 1 on")
+    return release
 
 
 def _match(pattern: re.Pattern[str], path: Path) -> tuple[str, ...]:

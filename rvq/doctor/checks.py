@@ -80,8 +80,13 @@ def of_database(store: Store) -> Iterator[Finding]:
     except MigrationError as error:
         yield Finding("wrong", "schema", str(error))
         return
-    text = "that of this release" if current else "older than this release: run rvq migrate"
-    yield Finding("ok" if current else "wrong", "schema", text)
+    if not current:
+        yield Finding("wrong", "schema", "older than this release: run rvq migrate")
+    elif newer := store.newer_release():
+        text = f"that of release {newer}, beside which this one may run: upgrade what is left"
+        yield Finding("advice", "schema", text)
+    else:
+        yield Finding("ok", "schema", "that of this release")
 
 
 def of_sessions(store: Store) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ import psycopg2
 
 from app.db import Connection, connect
 from app.db.errors import StatementTimeout, translate
-from app.db.migrations import check_history, schema_is_current
+from app.db.migrations import check_history, newer_release, schema_is_current
 from app.ids import task_of
 
 NAME = "rvq-doctor"
@@ -121,9 +121,13 @@ class Store:
         return bool(self._row(WRITABLE)[0])
 
     def schema_is_current(self) -> bool:
-        """Raises MigrationError when it is newer than this code, or has another history."""
+        """Raises MigrationError when it is too new for this code, or has another history."""
         check_history(self._connection)
         return schema_is_current(self._connection)
+
+    def newer_release(self) -> int | None:
+        """Return the release that has migrated the database, if it is newer than this code."""
+        return newer_release(self._connection)
 
     def settings(self, names: Sequence[str]) -> dict[str, tuple[str, str | None]]:
         """Return value and unit of each of PostgreSQL's settings that it knows."""

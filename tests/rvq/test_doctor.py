@@ -243,3 +243,21 @@ def test_it_writes_nothing_and_says_when_nobody_can(
     database.rows("SET default_transaction_read_only = on", on=connection)
     found = [one for one in examine(Store(connection), settings) if one.level == "wrong"]
     assert wrong(found, "database") == ["takes no writes"]
+
+
+def test_a_schema_of_the_next_release_is_told_and_one_after_that_is_wrong(
+    store: Store, database: Database
+) -> None:
+    def findings() -> list[Finding]:
+        return [one for one in checks.of_database(store) if one.what == "schema"]
+
+    release = database.value("SELECT max(release) FROM rvq.schema_functions")
+    try:
+        database.rows("UPDATE rvq.schema_functions SET release = %s", (release + 1,))
+        (one,) = findings()
+        assert (one.level, f"that of release {release + 1}" in one.text) == ("advice", True)
+        database.rows("UPDATE rvq.schema_functions SET release = %s", (release + 2,))
+        (one,) = findings()
+        assert (one.level, f"schema of release {release + 2}" in one.text) == ("wrong", True)
+    finally:
+        database.rows("UPDATE rvq.schema_functions SET release = %s", (release,))

@@ -14,6 +14,7 @@ def write(folder: Path, *names: str) -> Path:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("SELECT 1")
+    (folder / "releases.toml").write_text("release = 3")
     return folder
 
 
@@ -22,7 +23,7 @@ def test_migrations_come_by_number_and_functions_by_name(tmp_path: Path) -> None
     files = SqlFiles.read(tmp_path)
     assert {n: file.name for n, file in files.migrations.items()} == {1: "a", 2: "b"}
     assert list(files.functions) == ["claim"]
-    assert files.newest == 2
+    assert (files.newest, files.release) == (2, 3)
 
 
 def test_functions_come_in_the_order_of_their_names_whatever_their_folder(tmp_path: Path) -> None:
@@ -59,3 +60,11 @@ def test_a_changed_letter_changes_the_hash(tmp_path: Path) -> None:
     before = SqlFiles.read(tmp_path).migrations[1].sha256
     (tmp_path / "migrations/0001_a.sql").write_text("SELECT 2")
     assert SqlFiles.read(tmp_path).migrations[1].sha256 != before
+
+
+@pytest.mark.parametrize("text", ["", "release = 0", 'release = "3"', "release = true", "release ="])
+def test_a_folder_that_does_not_say_its_release_is_refused(tmp_path: Path, text: str) -> None:
+    write(tmp_path, "migrations/0001_a.sql")
+    (tmp_path / "releases.toml").write_text(text)
+    with pytest.raises(SqlFilesError, match="release"):
+        SqlFiles.read(tmp_path)

@@ -35,7 +35,7 @@ def older_files() -> SqlFiles:
     ours = SqlFiles.read()
     older = [SqlFile(_rename(file.name), _rename(file.text)) for file in ours.functions.values()]
     migrations = {number: file for number, file in ours.migrations.items() if number <= MIGRATIONS_OF_0_1_0}
-    return SqlFiles(migrations, {file.name: file for file in older})
+    return SqlFiles(migrations, {file.name: file for file in older}, release=0)
 
 
 def _rename(text: str) -> str:
@@ -47,6 +47,8 @@ def older(empty_database: str) -> Iterator[Database]:
     """A database of 0.1.0, with partitions."""
     migrate(empty_database, older_files())
     database = Database(empty_database)
+    for ledger in ("migrations", "functions"):
+        database.rows(f"ALTER TABLE rvq.schema_{ledger} DROP COLUMN release")
     database.rows("SELECT rvq.create_partitions(1)")
     yield database
     database.close()
