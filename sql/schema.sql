@@ -2532,6 +2532,8 @@ CREATE TABLE rvq.schema_migrations (
 
 COMMENT ON TABLE rvq.schema_migrations IS 'The migrations that this database has had.';
 
+COMMENT ON COLUMN rvq.schema_migrations.release IS 'The release (sql/releases.toml) that brought it.';
+
 CREATE TABLE rvq.set_aside (
     kind text NOT NULL,
     id bigint NOT NULL,
@@ -2540,7 +2542,6 @@ CREATE TABLE rvq.set_aside (
 );
 
 COMMENT ON TABLE rvq.set_aside IS 'What a claim could not take (kind: sub_task or delivery) and why. It was ended; a row stays until its day is dropped.';
-COMMENT ON COLUMN rvq.schema_migrations.release IS 'The release (sql/releases.toml) that brought it.';
 
 CREATE TABLE rvq.sub_tasks (
     id bigint NOT NULL,
