@@ -1178,7 +1178,7 @@ END $_$;
 
 COMMENT ON FUNCTION rvq.list_deliveries(p_status text, p_host text, p_since timestamp with time zone, p_limit integer, p_before bigint) IS 'Return deliveries with an id under p_before, newest first; a status, host or since that is not NULL narrows them.';
 
-CREATE FUNCTION rvq.list_deliveries_of_task(p_task_id bigint) RETURNS TABLE(delivery_id bigint, status text, url text, event_status text, created_at timestamp with time zone, next_attempt_at timestamp with time zone, attempt integer, started_at timestamp with time zone, ended_at timestamp with time zone, outcome text, status_code integer, detail text, answer bytea)
+CREATE FUNCTION rvq.list_deliveries_of_task(p_task_id bigint, p_limit integer DEFAULT 1000, p_after_id bigint DEFAULT 0, p_after_attempt integer DEFAULT 0, p_bytes bigint DEFAULT NULL::bigint) RETURNS TABLE(delivery_id bigint, status text, url text, event_status text, created_at timestamp with time zone, next_attempt_at timestamp with time zone, attempt integer, started_at timestamp with time zone, ended_at timestamp with time zone, outcome text, status_code integer, detail text, answer bytea)
     LANGUAGE sql STABLE
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1186,20 +1186,30 @@ CREATE FUNCTION rvq.list_deliveries_of_task(p_task_id bigint) RETURNS TABLE(deli
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
     AS $$
-    SELECT e.id, CASE WHEN d.id IS NOT NULL THEN 'pending' ELSE l.status::text END, coalesce(d.url, t.webhook_url),
-           e.status::text, e.occurred_at, d.due_at, a.attempt::integer, a.started_at, a.ended_at, a.outcome,
-           a.status_code::integer, a.detail, a.answer
-      FROM rvq.tasks AS t
-      JOIN rvq.events AS e ON e.id >= t.id AND e.id < t.id + 16384
-      LEFT JOIN rvq.due_deliveries AS d ON d.id = e.id
-      LEFT JOIN LATERAL (SELECT x.status FROM rvq.delivery_attempts AS x WHERE x.id = e.id
-                          ORDER BY x.attempt DESC LIMIT 1) AS l ON true
-      LEFT JOIN rvq.delivery_attempts AS a ON a.id = e.id
-     WHERE t.id = p_task_id AND t.webhook_url IS NOT NULL
-     ORDER BY e.id, a.attempt
+    WITH listed AS (
+        SELECT e.id, CASE WHEN d.id IS NOT NULL THEN 'pending' ELSE l.status::text END AS status,
+               coalesce(d.url, t.webhook_url) AS url, e.status::text AS event_status, e.occurred_at, d.due_at,
+               a.attempt::integer AS attempt, a.started_at, a.ended_at, a.outcome,
+               a.status_code::integer AS status_code, a.detail, a.answer
+          FROM rvq.tasks AS t
+          JOIN rvq.events AS e ON e.id >= t.id AND e.id < t.id + 16384
+          LEFT JOIN rvq.due_deliveries AS d ON d.id = e.id
+          LEFT JOIN LATERAL (SELECT x.status FROM rvq.delivery_attempts AS x WHERE x.id = e.id
+                              ORDER BY x.attempt DESC LIMIT 1) AS l ON true
+          LEFT JOIN rvq.delivery_attempts AS a ON a.id = e.id
+         WHERE t.id = p_task_id AND t.webhook_url IS NOT NULL
+           AND (e.id, coalesce(a.attempt, 0)) > (p_after_id, p_after_attempt)
+         ORDER BY e.id, a.attempt LIMIT p_limit),
+    measured AS (
+        SELECT l.*, coalesce(sum(octet_length(l.answer)) OVER (
+                        ORDER BY l.id, l.attempt ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+          FROM listed AS l)
+    SELECT m.id, m.status, m.url, m.event_status, m.occurred_at, m.due_at, m.attempt, m.started_at, m.ended_at,
+           m.outcome, m.status_code, m.detail, m.answer
+      FROM measured AS m WHERE p_bytes IS NULL OR m.bytes_before < p_bytes ORDER BY m.id, m.attempt
 $$;
 
-COMMENT ON FUNCTION rvq.list_deliveries_of_task(p_task_id bigint) IS 'Return the deliveries of a task, a row for each attempt made, or one row where none was made yet.';
+COMMENT ON FUNCTION rvq.list_deliveries_of_task(p_task_id bigint, p_limit integer, p_after_id bigint, p_after_attempt integer, p_bytes bigint) IS 'Return a page of the deliveries of a task, a row for each attempt made, or one row where none was made yet.';
 
 CREATE FUNCTION rvq.list_due_hosts() RETURNS TABLE(host text, oldest_due_at timestamp with time zone)
     LANGUAGE sql STABLE
@@ -1278,7 +1288,7 @@ $_$;
 
 COMMENT ON FUNCTION rvq.list_partitions() IS 'Return the partitions that rvq.create_partitions made and that are still there.';
 
-CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit integer, p_after bigint) RETURNS TABLE(id bigint, status text, attempt integer, max_attempts integer, payload text, result text, error text, queued_at timestamp with time zone, finished_at timestamp with time zone, worker_id text)
+CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit integer, p_after bigint, p_bytes bigint DEFAULT NULL::bigint) RETURNS TABLE(id bigint, status text, attempt integer, max_attempts integer, payload text, result text, error text, queued_at timestamp with time zone, finished_at timestamp with time zone, worker_id text)
     LANGUAGE sql STABLE
     SET enable_seqscan TO 'off'
     SET enable_bitmapscan TO 'off'
@@ -1286,22 +1296,32 @@ CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit inte
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
     AS $$
-    SELECT s.id, v.status, coalesce(o.attempt, l.attempt)::integer,
-           coalesce(o.max_attempts, s.max_attempts)::integer, s.payload,
-           CASE WHEN o.id IS NULL THEN l.result END, l.error, least(s.queued_at, '9999-12-31 00:00:00+00'),
-           CASE WHEN o.id IS NULL THEN l.ended_at END, coalesce(o.worker_id, l.worker_id)
-      FROM rvq.sub_tasks AS s
-      LEFT JOIN rvq.open_sub_tasks AS o ON o.id = s.id
-      LEFT JOIN LATERAL (SELECT * FROM rvq.outcomes AS c
-                          WHERE c.id = s.id AND (o.id IS NOT NULL OR c.status <> 'retrying')
-                          ORDER BY c.attempt DESC, c.ended_at DESC, c.status = 'retrying' LIMIT 1) AS l ON true
-      CROSS JOIN LATERAL (SELECT CASE WHEN o.id IS NOT NULL THEN o.status::text ELSE l.status::text END AS status) AS v
-     WHERE s.id > greatest(p_after, p_task_id) AND s.id <= p_task_id | 16383 AND p_task_id & 16383 = 0
-       AND (p_status IS NULL OR v.status = p_status)
-     ORDER BY s.id LIMIT p_limit
+    WITH listed AS (
+        SELECT s.id, v.status, coalesce(o.attempt, l.attempt)::integer AS attempt,
+               coalesce(o.max_attempts, s.max_attempts)::integer AS max_attempts, s.payload,
+               CASE WHEN o.id IS NULL THEN l.result END AS result, l.error, s.queued_at,
+               CASE WHEN o.id IS NULL THEN l.ended_at END AS ended_at, coalesce(o.worker_id, l.worker_id) AS worker_id
+          FROM rvq.sub_tasks AS s
+          LEFT JOIN rvq.open_sub_tasks AS o ON o.id = s.id
+          LEFT JOIN LATERAL (SELECT * FROM rvq.outcomes AS c
+                              WHERE c.id = s.id AND (o.id IS NOT NULL OR c.status <> 'retrying')
+                              ORDER BY c.attempt DESC, c.ended_at DESC, c.status = 'retrying' LIMIT 1) AS l ON true
+          CROSS JOIN LATERAL (SELECT CASE WHEN o.id IS NOT NULL THEN o.status::text ELSE l.status::text END
+                                  AS status) AS v
+         WHERE s.id > greatest(p_after, p_task_id) AND s.id <= p_task_id | 16383 AND p_task_id & 16383 = 0
+           AND (p_status IS NULL OR v.status = p_status)
+         ORDER BY s.id LIMIT p_limit),
+    measured AS (
+        SELECT l.*, coalesce(sum(octet_length(l.payload) + coalesce(octet_length(l.result), 0)
+                                 + coalesce(octet_length(l.error), 0)) OVER (
+                        ORDER BY l.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
+          FROM listed AS l)
+    SELECT m.id, m.status, m.attempt, m.max_attempts, m.payload, m.result, m.error,
+           least(m.queued_at, '9999-12-31 00:00:00+00'), m.ended_at, m.worker_id
+      FROM measured AS m WHERE p_bytes IS NULL OR m.bytes_before < p_bytes ORDER BY m.id
 $$;
 
-COMMENT ON FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit integer, p_after bigint) IS 'Return sub_tasks of a task with an id over p_after, in order, of one status or of any.';
+COMMENT ON FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit integer, p_after bigint, p_bytes bigint) IS 'Return sub_tasks of a task with an id over p_after, in order, of one status or of any.';
 
 CREATE FUNCTION rvq.list_tasks(p_status text, p_limit integer, p_before bigint) RETURNS SETOF rvq.task_view
     LANGUAGE plpgsql STABLE
@@ -1500,8 +1520,8 @@ CREATE FUNCTION rvq.read_queue(p_queue text) RETURNS TABLE(paused boolean, sched
     LANGUAGE sql STABLE
     AS $$
     SELECT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = p_queue), false),
-           coalesce(sum(c.scheduled), 0)::bigint, coalesce(sum(c.queued), 0)::bigint,
-           coalesce(sum(c.claimed), 0)::bigint
+           greatest(coalesce(sum(c.scheduled), 0), 0)::bigint, greatest(coalesce(sum(c.queued), 0), 0)::bigint,
+           greatest(coalesce(sum(c.claimed), 0), 0)::bigint
       FROM rvq.current_counters AS c WHERE c.queue = p_queue
 $$;
 
@@ -1979,15 +1999,28 @@ CREATE FUNCTION rvq.stats() RETURNS text
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
     AS $$
-    WITH counter AS MATERIALIZED (SELECT * FROM rvq.current_counters),
+    WITH counter AS MATERIALIZED (
+        SELECT c.queue, c.queued <> 0 AS has_queued, c.tasks_open, c.tasks_started,
+               greatest(c.scheduled, 0) AS scheduled, greatest(c.queued, 0) AS queued,
+               greatest(c.claimed, 0) AS claimed, greatest(c.succeeded, 0) AS succeeded,
+               greatest(c.failed, 0) AS failed, greatest(c.cancelled, 0) AS cancelled,
+               greatest(c.tasks_succeeded, 0) AS tasks_succeeded,
+               greatest(c.tasks_failed, 0) AS tasks_failed, greatest(c.tasks_cancelled, 0) AS tasks_cancelled,
+               greatest(c.deliveries_pending, 0) AS pending, greatest(c.deliveries_delivered, 0) AS delivered,
+               greatest(c.deliveries_dead, 0) AS dead,
+               least(c.scheduled, c.queued, c.claimed, c.succeeded, c.failed, c.cancelled, c.tasks_open,
+                     c.tasks_started, c.tasks_succeeded, c.tasks_failed, c.tasks_cancelled, c.deliveries_pending,
+                     c.deliveries_delivered, c.deliveries_dead) >= 0 AS exact
+          FROM rvq.current_counters AS c),
     total AS (
         SELECT coalesce(sum(tasks_open), 0) AS open, coalesce(sum(tasks_started), 0) AS started,
                coalesce(sum(tasks_succeeded), 0) AS tasks_succeeded, coalesce(sum(tasks_failed), 0) AS tasks_failed,
                coalesce(sum(tasks_cancelled), 0) AS tasks_cancelled, coalesce(sum(scheduled), 0) AS scheduled,
                coalesce(sum(queued), 0) AS queued, coalesce(sum(claimed), 0) AS claimed,
                coalesce(sum(succeeded), 0) AS succeeded, coalesce(sum(failed), 0) AS failed,
-               coalesce(sum(cancelled), 0) AS cancelled, coalesce(sum(deliveries_pending), 0) AS pending,
-               coalesce(sum(deliveries_delivered), 0) AS delivered, coalesce(sum(deliveries_dead), 0) AS dead
+               coalesce(sum(cancelled), 0) AS cancelled, coalesce(sum(pending), 0) AS pending,
+               coalesce(sum(delivered), 0) AS delivered, coalesce(sum(dead), 0) AS dead,
+               coalesce(bool_and(exact), true) AS exact
           FROM counter),
     attempted AS (
         SELECT count(*) AS tasks
@@ -1995,7 +2028,8 @@ CREATE FUNCTION rvq.stats() RETURNS text
           JOIN rvq.open_tasks AS t ON t.id = s.id AND t.unfinished = t.total)
     SELECT json_build_object(
         'tasks', json_build_object(
-            'queued', t.open - t.started - attempted.tasks, 'running', t.started + attempted.tasks,
+            'queued', greatest(t.open - t.started - attempted.tasks, 0),
+            'running', greatest(t.started, 0) + attempted.tasks,
             'succeeded', t.tasks_succeeded, 'failed', t.tasks_failed, 'cancelled', t.tasks_cancelled),
         'sub_tasks', json_build_object('scheduled', t.scheduled, 'queued', t.queued, 'claimed', t.claimed,
                                        'succeeded', t.succeeded, 'failed', t.failed, 'cancelled', t.cancelled),
@@ -2006,8 +2040,9 @@ CREATE FUNCTION rvq.stats() RETURNS text
                               FROM counter AS c), '{}'),
         'oldest_queued_seconds',
         (SELECT greatest(0, extract(epoch FROM rvq.clock() - min(rvq.oldest_queued_at(c.queue))))::float8
-           FROM counter AS c WHERE c.queued > 0),
-        'deliveries', json_build_object('pending', t.pending, 'delivered', t.delivered, 'dead', t.dead))::text
+           FROM counter AS c WHERE c.has_queued),
+        'deliveries', json_build_object('pending', t.pending, 'delivered', t.delivered, 'dead', t.dead),
+        'exact', t.exact)::text
       FROM total AS t, attempted
 $$;
 

@@ -21,6 +21,11 @@ from app.web.schemas import Policy, Task
 # No JSON has this byte: it stands between payloads, which is cheaper to parse than an array.
 SEPARATOR = b"\x1e"
 
+# A page of a listing ends once it has so many bytes of payloads, results and errors (up to 1 MiB each), or of
+# receivers' answers (up to 8 KiB each, which JSON may write with six bytes for one).
+SUB_TASK_BYTES = 16 * 1024 * 1024
+ANSWER_BYTES = 2 * 1024 * 1024
+
 _CREATES = metrics.BatchCounter("create")
 _CREATE = (
     "SELECT * FROM rvq.create_tasks(%s::text[], %s::integer[], string_to_array(%s, E'\\x1e'), %s::integer[],"
@@ -103,18 +108,27 @@ class Store:
         return list(map(Task.from_row, self._pool.rows("SELECT * FROM rvq.list_tasks(%s, %s, %s)", params)))
 
     def list_sub_tasks(self, task_id: int, status: str | None, limit: int, after: int) -> list[SubTask]:
-        """Return sub_tasks with an id above `after`, in the order given."""
-        params = (task_id, status, limit, after)
-        rows = self._pool.rows("SELECT * FROM rvq.list_sub_tasks(%s, %s, %s, %s)", params)
+        """Return sub_tasks with an id above `after`, in the order given, until there are SUB_TASK_BYTES."""
+        params = (task_id, status, limit, after, SUB_TASK_BYTES)
+        rows = self._pool.rows("SELECT * FROM rvq.list_sub_tasks(%s, %s, %s, %s, %s)", params)
         return list(map(SubTask.from_row, rows))
 
     def cancel_task(self, task_id: int) -> str:
         """Cancel a task; return cancelled, finished or unknown."""
         return str(self._pool.value("SELECT rvq.cancel_task(%s)", (task_id,)))
 
-    def list_deliveries(self, task_id: int) -> list[TaskDelivery]:
-        rows = self._pool.rows("SELECT * FROM rvq.list_deliveries_of_task(%s)", (task_id,))
-        return [TaskDelivery.from_rows(list(group)) for _, group in groupby(rows, itemgetter(0))]
+    def list_deliveries(
+        self, task_id: int, limit: int, after: tuple[int, int]
+    ) -> tuple[list[TaskDelivery], tuple[int, int] | None]:
+        """Return deliveries with the attempts after (delivery, attempt), and after which to go on, if at all.
+
+        There are no more attempts once there are ANSWER_BYTES, and at most `limit`.
+        """
+        params = (task_id, limit, *after, ANSWER_BYTES)
+        rows = self._pool.rows("SELECT * FROM rvq.list_deliveries_of_task(%s, %s, %s, %s, %s)", params)
+        is_last = len(rows) < limit and sum(len(row[-1] or b"") for row in rows) < ANSWER_BYTES
+        found = [TaskDelivery.from_rows(list(group)) for _, group in groupby(rows, itemgetter(0))]
+        return found, None if is_last else (rows[-1][0], rows[-1][6] or 0)
 
     def redeliver_task(self, task_id: int) -> str:
         """Send a task's last event once more.

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from tests.sql.calls import NEWEST, URL, Calls, Task
+from tests.sql.calls import NEWEST, URL, Calls, Task, success
 from tests.support.database import Database
 
 
@@ -183,6 +183,47 @@ def test_deliveries_of_a_task_are_told_attempt_by_attempt(rvq: Calls) -> None:
 def deliveries_of(rvq: Calls, task_id: int) -> list[tuple[object, ...]]:
     columns = "delivery_id, status, event_status, attempt, outcome"
     return rvq.rows(f"SELECT {columns} FROM rvq.list_deliveries_of_task(%s)", (task_id,))
+
+
+def test_the_attempts_of_several_deliveries_are_listed_in_pages(rvq: Calls) -> None:
+    task_id = rvq.create(webhook=URL, max_attempts=1)
+    for _ in range(3):
+        rvq.fail(rvq.claim_one())
+        rvq.put_off(*rvq.claim_deliveries(), delay=0)
+        rvq.settle(*rvq.claim_deliveries(), answer=b"12345678")
+        rvq.retry(task_id)
+    rvq.fail(rvq.claim_one())
+    whole = [(task_id + run, attempt) for run in range(3) for attempt in (1, 2)] + [(task_id + 3, None)]
+    for limit, size in [(1, None), (2, None), (3, None), (7, None), (100, 1), (100, 9), (100, 100)]:
+        found: list[tuple[int, int | None]] = []
+        after = (0, 0)
+        while page := rvq.rows(
+            "SELECT delivery_id, attempt, answer FROM rvq.list_deliveries_of_task(%s, %s, %s, %s, %s)",
+            (task_id, limit, *after, size),
+        ):
+            assert len(page) <= limit
+            assert size is None or sum(len(row[2] or b"") for row in page[:-1]) < size
+            found += [(row[0], row[1]) for row in page]
+            after = (page[-1][0], page[-1][1] or 0)
+        assert found == whole, (limit, size)
+
+
+def test_a_page_of_sub_tasks_ends_once_it_has_so_many_bytes(rvq: Calls) -> None:
+    task_id = rvq.create(payloads=["123456", "12", "1234", "1"])
+    rvq.complete(success(rvq.claim_one(), "12"))
+    sql = "SELECT id FROM rvq.list_sub_tasks(%s, NULL, %s, %s, %s)"
+    for size, expected in {
+        0: [],
+        1: [1],
+        8: [1],
+        9: [1, 2],
+        11: [1, 2, 3],
+        14: [1, 2, 3],
+        15: [1, 2, 3, 4],
+    }.items():
+        found = [row[0] - task_id for row in rvq.rows(sql, (task_id, 100, 0, size))]
+        assert found == expected, size
+    assert rvq.rows(sql, (task_id, 100, task_id + 2, 1)) == [(task_id + 3,)]
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ RETURNS TABLE (paused boolean, scheduled bigint, queued bigint, claimed bigint)
 LANGUAGE sql STABLE
 AS $$
     SELECT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = p_queue), false),
-           coalesce(sum(c.scheduled), 0)::bigint, coalesce(sum(c.queued), 0)::bigint,
-           coalesce(sum(c.claimed), 0)::bigint
+           greatest(coalesce(sum(c.scheduled), 0), 0)::bigint, greatest(coalesce(sum(c.queued), 0), 0)::bigint,
+           greatest(coalesce(sum(c.claimed), 0), 0)::bigint
       FROM rvq.current_counters AS c WHERE c.queue = p_queue
 $$;
 COMMENT ON FUNCTION rvq.read_queue(text) IS

@@ -53,7 +53,7 @@ NOT_IDS = [
     "ä",
     "a" * 3000,
 ]
-LISTINGS = ["/v1/tasks", "/v1/tasks/{}/sub_tasks", "/v1/events"]
+LISTINGS = ["/v1/tasks", "/v1/tasks/{}/sub_tasks", "/v1/events", "/v1/tasks/{}/deliveries"]
 
 
 def pages(api: Caller, path: str, limit: int) -> list[list[Any]]:
@@ -177,6 +177,7 @@ def test_a_page_of_large_payloads_ends_early_and_loses_nothing(api: Caller) -> N
     task_ids = [api.create(*[payload] * number)["id"]]
     assert set(api.complete(succeeded(claimed, payload) for claimed in api.claim(number))) == {"succeeded"}
     found = pages(api, f"/v1/tasks/{task_ids[0]}/sub_tasks", 1000)
+    assert [len(page) for page in found] == [42, 18]  # of 400 kB each: 16 MiB, and the rest
     assert [sub_task["index"] for page in found for sub_task in page] == list(range(number))
 
 

@@ -71,6 +71,35 @@ def test_deliveries_are_listed_with_their_attempts(api: Caller, database: Databa
     assert dead.event_id.startswith("evt_")
 
 
+LARGEST_ANSWER = 8192
+ATTEMPTS = """
+    INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, queue, outcome, answer)
+    SELECT d.id, rvq.clock(), rvq.clock(), i, 'pending', d.queue, 'timeout', %s
+      FROM rvq.due_deliveries AS d CROSS JOIN generate_series(1, %s) AS i
+"""
+
+
+@pytest.mark.parametrize(("limit", "answer", "most"), [(1000, b"\1", 256), (100, b"x", 100), (7, b"", 7)])
+def test_attempts_are_listed_in_pages_that_are_bounded_in_number_and_size(
+    api: Caller, database: Database, limit: int, answer: bytes, most: int
+) -> None:
+    task_id = api.finish(1, webhook_url=HOOK)
+    database.rows(ATTEMPTS, (answer * LARGEST_ANSWER, 600))
+    listed: list[int] = []
+    sizes: list[int] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        reply = api.partner("GET", f"/v1/tasks/{task_id}/deliveries?limit={limit}&cursor={cursor}")
+        page = msgspec.convert(reply.expect(200), DeliveryPage)
+        assert len(reply.body) < 16 * 1024 * 1024
+        listed += [attempt.attempt for delivery in page.items for attempt in delivery.attempts]
+        sizes.append(sum(len(delivery.attempts) for delivery in page.items))
+        assert {delivery.status for delivery in page.items} <= {"pending"}
+        cursor = page.next_cursor
+    assert listed == [*range(1, 601)]
+    assert max(sizes) == most
+
+
 def test_a_dead_delivery_is_sent_again(api: Caller, database: Database) -> None:
     task_id = api.finish(1, webhook_url=HOOK)
     settle(database, "dead", 410, b"")
