@@ -2007,10 +2007,7 @@ CREATE FUNCTION rvq.stats() RETURNS text
                greatest(c.tasks_succeeded, 0) AS tasks_succeeded,
                greatest(c.tasks_failed, 0) AS tasks_failed, greatest(c.tasks_cancelled, 0) AS tasks_cancelled,
                greatest(c.deliveries_pending, 0) AS pending, greatest(c.deliveries_delivered, 0) AS delivered,
-               greatest(c.deliveries_dead, 0) AS dead,
-               least(c.scheduled, c.queued, c.claimed, c.succeeded, c.failed, c.cancelled, c.tasks_open,
-                     c.tasks_started, c.tasks_succeeded, c.tasks_failed, c.tasks_cancelled, c.deliveries_pending,
-                     c.deliveries_delivered, c.deliveries_dead) >= 0 AS exact
+               greatest(c.deliveries_dead, 0) AS dead
           FROM rvq.current_counters AS c),
     total AS (
         SELECT coalesce(sum(tasks_open), 0) AS open, coalesce(sum(tasks_started), 0) AS started,
@@ -2019,8 +2016,7 @@ CREATE FUNCTION rvq.stats() RETURNS text
                coalesce(sum(queued), 0) AS queued, coalesce(sum(claimed), 0) AS claimed,
                coalesce(sum(succeeded), 0) AS succeeded, coalesce(sum(failed), 0) AS failed,
                coalesce(sum(cancelled), 0) AS cancelled, coalesce(sum(pending), 0) AS pending,
-               coalesce(sum(delivered), 0) AS delivered, coalesce(sum(dead), 0) AS dead,
-               coalesce(bool_and(exact), true) AS exact
+               coalesce(sum(delivered), 0) AS delivered, coalesce(sum(dead), 0) AS dead
           FROM counter),
     attempted AS (
         SELECT count(*) AS tasks
@@ -2041,8 +2037,7 @@ CREATE FUNCTION rvq.stats() RETURNS text
         'oldest_queued_seconds',
         (SELECT greatest(0, extract(epoch FROM rvq.clock() - min(rvq.oldest_queued_at(c.queue))))::float8
            FROM counter AS c WHERE c.has_queued),
-        'deliveries', json_build_object('pending', t.pending, 'delivered', t.delivered, 'dead', t.dead),
-        'exact', t.exact)::text
+        'deliveries', json_build_object('pending', t.pending, 'delivered', t.delivered, 'dead', t.dead))::text
       FROM total AS t, attempted
 $$;
 

@@ -159,11 +159,8 @@ class DeliveryTotals(Schema):
 
 
 class Stats(Schema):
-    """`exact` is false when a counter is below 0: the counts are wrong until an admin repairs them."""
-
     tasks: TaskTotals
     sub_tasks: SubTaskCounts
     queues: dict[str, SubTaskCounts]
     oldest_queued_seconds: float | None
     deliveries: DeliveryTotals
-    exact: bool

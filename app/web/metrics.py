@@ -102,9 +102,6 @@ class _Stats:
             values = (self._stats or {}).get(group)
             if isinstance(values, Mapping):
                 yield _by_status(group, values)
-        if self._stats is not None:
-            text = "0 when a counter is below 0: counts are wrong until an admin repairs them."
-            yield GaugeMetricFamily("rvq_counters_exact", text, value=int(self._stats.get("exact") is True))
         oldest = (self._stats or {}).get("oldest_queued_seconds")
         if self._stats is not None:
             age = float(oldest) if isinstance(oldest, int | float) else 0.0

@@ -384,7 +384,6 @@ class Model:
             },
             "oldest_queued_seconds": max(0, self.now - min(queued, default=self.now)) / SECOND,
             "deliveries": {s: statuses.count(s) for s in ("pending", "delivered", "dead")},
-            "exact": True,
         }
 
 
