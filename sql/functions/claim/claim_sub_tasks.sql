@@ -1,9 +1,8 @@
 -- Serves several claims that differ in their worker and limit only. Takes up to the sum of p_limits, for the first
 -- claim first, from the queues in the order given. When that is too few, it queues what is due, and makes a second
 -- pass. A lone claim stops at 16 MiB of payloads, and looks at every 128 (32 MiB at most). Claims that share a call
--- take fewer than 300 sub_tasks (app/db/coalescing.py): a bound over all would leave the last ones with nothing, though
--- there is work. Sub_tasks are locked by one statement and updated by the next, which sees what was locked: an UPDATE
--- that finds a row changed since its snapshot would run what it joins once more, locks, limit and all.
+-- take fewer than 300 sub_tasks: a bound over all would leave the last ones with nothing. Sub_tasks are locked by one
+-- statement and updated by the next: an UPDATE that finds a row changed would run its join, limit and all, once more.
 -- Locks: door; sub_tasks with SKIP LOCKED (see rvq.take_queued). It writes no row of a task.
 CREATE OR REPLACE FUNCTION rvq.claim_sub_tasks(
     p_worker_ids text[], p_limits integer[], p_lease_seconds integer, p_queues text[]

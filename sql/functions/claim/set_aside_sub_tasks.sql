@@ -1,6 +1,6 @@
 -- A sub_task whose payload is gone can't be worked. It gets a lease that nobody holds and that is over (-infinity),
--- with its last attempt: rvq.expire_leases then ends it as failed, and with it the task where it is the last, under all the
--- locks that takes. A claim holds none of those.
+-- with its last attempt: rvq.expire_leases then ends it as failed, and with it the task where it is the last, under
+-- all the locks that takes. A claim holds none of those.
 -- Locks: none of its own, the sub_tasks are locked. set_aside by id.
 CREATE OR REPLACE FUNCTION rvq.set_aside_sub_tasks(p_queue text, p_ids bigint[], p_payloads text[]) RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE

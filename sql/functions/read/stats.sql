@@ -1,6 +1,6 @@
 -- It costs the same with any history and any backlog: folded counters, pending deltas, the head of each claim index,
 -- and the sub_tasks that are claimed or wait for another attempt (an open task that has one of these is running).
--- Counters that somebody emptied go below 0 as work ends. That is shown as 0; the audit tells by how much they are wrong.
+-- Counters that somebody emptied go below 0 as work ends. That is shown as 0; the audit tells how wrong they are.
 CREATE OR REPLACE FUNCTION rvq.stats() RETURNS text
 LANGUAGE sql STABLE
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
