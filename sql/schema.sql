@@ -2145,11 +2145,7 @@ BEGIN
         END IF;
     END IF;
     IF EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.status = 'queued' AND s.requeued AND s.queue = p_queue) THEN
-        IF p_holds_locks THEN
-            v_taken := rvq.take_without_waiting('requeued', p_queue, p_limit);
-        ELSE
-            v_taken := rvq.take_requeued(p_queue, p_limit);
-        END IF;
+        v_taken := rvq.take_without_waiting('requeued', p_queue, p_limit);
     END IF;
     IF cardinality(v_taken) < p_limit THEN
         v_taken := v_taken || rvq.take_without_waiting('new', p_queue, p_limit - cardinality(v_taken));

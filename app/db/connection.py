@@ -9,7 +9,6 @@ import socket
 from typing import Any
 
 import psycopg2
-from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
 from app.db.errors import DatabaseUnfit, translate
 from app.db.session import ENCODING, startup_options
@@ -103,10 +102,3 @@ def was_ended_by_server(connection: Connection) -> bool:
     poller = select.poll()
     poller.register(connection.fileno(), select.POLLIN)
     return bool(poller.poll(0))
-
-
-def is_clean(connection: Connection) -> bool:
-    """Return whether the next caller finds the connection as new: open, in autocommit, in no transaction."""
-    if connection.closed or not connection.autocommit:
-        return False
-    return connection.info.transaction_status == TRANSACTION_STATUS_IDLE

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
 from app.db.connection import (
     Connection,
     close_quietly,
     connect,
     cut_off,
-    is_clean,
     was_ended_by_server,
 )
 from app.db.errors import DatabaseReadOnly, DatabaseUnavailable, PoolExhausted, translate
@@ -206,7 +206,7 @@ class Pool:
                 self._taken_at.pop(connection, None)
                 is_left = connection in self._left
                 self._left.discard(connection)
-            if is_left or self._closed.is_set() or not is_clean(connection):
+            if is_left or self._closed.is_set() or not _is_clean(connection):
                 close_quietly(connection)
                 connection = None
         with self._freed:
@@ -232,3 +232,10 @@ class Pool:
             raise
         self._pause = self._next_try = 0.0
         return connection
+
+
+def _is_clean(connection: Connection) -> bool:
+    """Return whether the next caller finds the connection as new: open, in autocommit, in no transaction."""
+    if connection.closed or not connection.autocommit:
+        return False
+    return connection.info.transaction_status == TRANSACTION_STATUS_IDLE
