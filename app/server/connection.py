@@ -14,8 +14,8 @@ from gunicorn.workers.gthread import TConn  # type: ignore[import-untyped]
 from app.server.parser import Parser, is_read
 from app.web.request import Environ
 
-# The rest of a body that no handler read is discarded, within these bounds; then the connection is closed. The
-# bytes are more than nginx lets pass: it says 502 where the API closes before it has read all.
+# The rest of a body that no handler read is discarded, within these bounds; then the connection is closed.
+# The bytes are more than nginx lets pass: it says 502 where the API closes before it has read all.
 DRAIN_SECONDS = 5.0
 DRAIN_BYTES = 32 << 20
 
