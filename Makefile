@@ -14,6 +14,11 @@ PEERS ?=
 PEERS_PYTHON := .venv-peers/.installed
 PEERS_NODE := bench/peers/node/node_modules/.installed
 
+# For an account without a home: pip would keep its cache in a folder named `~` here.
+ifndef HOME
+export HOME := $(CURDIR)/$(VENV)
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help install test faults lint format schema demo up hostile kills bench-core gate gate-search peers clean
 
