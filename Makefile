@@ -14,6 +14,11 @@ PEERS ?=
 PEERS_PYTHON := .venv-peers/.installed
 PEERS_NODE := bench/peers/node/node_modules/.installed
 
+# For an account without a home: pip would keep its cache in a folder named `~` here.
+ifndef HOME
+export HOME := $(CURDIR)/$(VENV)
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help install test faults lint format schema demo up hostile kills bench-core gate gate-search peers clean
 
@@ -31,7 +36,7 @@ $(STAMP): setup.cfg pyproject.toml $(SDK)
 	@touch $@
 
 test: install ## all tests on PostgreSQL 16, then a short run on 18 and (where installed) 15; TESTS=... picks
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+	$(BIN)/python -m pytest -rs -n $(WORKERS) --dist worksteal $(TESTS)
 ifeq ($(TESTS),)
 	RVQ_TEST_POSTGRES=18 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m versions
 	@if test -x /usr/lib/postgresql/15/bin/initdb; then \

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg2
 
 from app.db.errors import DatabaseUnfit, translate
-from app.db.session import ENCODING, startup_options
+from app.db.session import ENCODING, TIMEOUTS, startup_options
 
 Connection = psycopg2.extensions.connection
 
@@ -30,18 +30,17 @@ def connect(
     url: str,
     application_name: str,
     *,
-    statement_timeout_ms: int = 10_000,
-    lock_timeout_ms: int = 5_000,
-    idle_in_transaction_timeout_ms: int = 30_000,
+    statement_timeout_ms: int = TIMEOUTS["statement_timeout"],
+    lock_timeout_ms: int = TIMEOUTS["lock_timeout"],
 ) -> Connection:
     """Open a connection in autocommit with every timeout set (0: none), and all that RVQ relies on pinned.
 
     Raise DatabaseUnavailable, or its DatabaseUnfit for a database that can't hold every text.
     """
     timeouts = {
+        **TIMEOUTS,
         "statement_timeout": statement_timeout_ms,
         "lock_timeout": lock_timeout_ms,
-        "idle_in_transaction_session_timeout": idle_in_transaction_timeout_ms,
     }
     try:
         connection: Connection = psycopg2.connect(

@@ -13,7 +13,7 @@ import psycopg2
 
 from app.db.connection import Connection
 from app.db.errors import DatabaseReadOnly, DatabaseUnfit, translate
-from app.db.session import ENCODING, PINNED
+from app.db.session import ENCODING, PINNED, TIMEOUTS
 
 log = logging.getLogger("rvq.database")
 
@@ -22,7 +22,7 @@ MAY_DIFFER = {"search_path", "timezone", "datestyle", "client_min_messages", "id
 NEEDED = {name: value for name, value in PINNED.items() if name not in MAY_DIFFER} | {
     "client_encoding": ENCODING
 }
-ASKED = (*NEEDED, "server_encoding", "default_transaction_read_only", "synchronous_commit")
+ASKED = (*NEEDED, *TIMEOUTS, "server_encoding", "default_transaction_read_only", "synchronous_commit")
 CURRENT = (
     "SELECT n.name, current_setting(n.name, true) FROM unnest(%s) AS n(name)"
     " UNION ALL SELECT 'recovery', pg_is_in_recovery()::text"
@@ -44,9 +44,10 @@ def require_fit(connection: Connection) -> None:
         log.warning("synchronous_commit is off: a crash of the database may lose what was answered as stored")
 
 
-def lost_pins(found: Mapping[str, str]) -> list[str]:
-    """Return the names of what RVQ relies on and did not get."""
-    return [name for name, value in NEEDED.items() if found[name] not in (value, "")]
+def lost_pins(found: Mapping[str, str]) -> dict[str, str]:
+    """Return what RVQ relies on and did not get. Any timeout will do, but there has to be one."""
+    lost = {name: value for name, value in NEEDED.items() if found[name] not in (value, "")}
+    return lost | {name: f"{value}ms" for name, value in TIMEOUTS.items() if found[name] == "0"}
 
 
 def why_read_only(found: Mapping[str, str]) -> str:
@@ -62,7 +63,7 @@ def _require_pins(connection: Connection, found: Mapping[str, str]) -> None:
     lost = lost_pins(found)
     if lost:
         role = f'ALTER ROLE "{connection.info.user}" SET'
-        statements = "; ".join(f"{role} {name} = '{NEEDED[name]}'" for name in lost)
+        statements = "; ".join(f"{role} {name} = '{value}'" for name, value in lost.items())
         raise DatabaseUnfit(
             "what RVQ sets when it connects does not arrive, since a pooler in between drops it. "
             f"Let the pooler pass `options`, or set it on the role: {statements}"

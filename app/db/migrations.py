@@ -62,14 +62,7 @@ def migrate(database_url: str, files: SqlFiles | None = None) -> Report:
     """
     files = files or _our_files()
     report = Report([], [], [])
-    connection = connect(
-        database_url,
-        "rvq-migrate",
-        statement_timeout_ms=STATEMENT_TIMEOUT_MS,
-        lock_timeout_ms=0,
-        idle_in_transaction_timeout_ms=0,
-    )
-    with contextlib.closing(connection):
+    with contextlib.closing(connect(database_url, "rvq-migrate")) as connection:
         require_fit(connection)
         check_history(connection, files)
         while not schema_is_current(connection, files):
@@ -125,7 +118,10 @@ def _locked(connection: Connection) -> Iterator[Cursor]:
     connection.autocommit = False
     try:
         with connection, connection.cursor() as cursor:
-            # It is waited for without a lock timeout: what the other process does may take its time.
+            # Timeouts for this transaction, which no pooler drops. The lock is waited for without one of its
+            # own: what the other process does may take its time.
+            cursor.execute("SET LOCAL statement_timeout = %s", (STATEMENT_TIMEOUT_MS,))
+            cursor.execute("SET LOCAL lock_timeout = 0")
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             cursor.execute("SET LOCAL lock_timeout = %s", (LOCK_TIMEOUT_MS,))
             # Bodies may call functions that a later file creates.

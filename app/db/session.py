@@ -31,6 +31,12 @@ PINNED: Mapping[str, str] = {
     "idle_session_timeout": "0",
 }
 ENCODING = "UTF8"
+# Milliseconds. Without them a call that RVQ has given up goes on, and may be carried out much later.
+TIMEOUTS: Mapping[str, int] = {
+    "statement_timeout": 10_000,
+    "lock_timeout": 5_000,
+    "idle_in_transaction_session_timeout": 30_000,
+}
 
 
 def startup_options(url: str, timeouts: Mapping[str, int]) -> str:

@@ -14,8 +14,10 @@ from gunicorn.workers.gthread import TConn  # type: ignore[import-untyped]
 from app.server.parser import Parser, is_read
 from app.web.request import Environ
 
-# The rest of a body that no handler read is discarded for so long, then the connection is closed.
+# The rest of a body that no handler read is discarded, within these bounds; then the connection is closed.
+# The bytes are more than nginx lets pass: it says 502 where the API closes before it has read all.
 DRAIN_SECONDS = 5.0
+DRAIN_BYTES = 32 << 20
 
 
 class Connection(TConn):  # type: ignore[misc]
@@ -70,7 +72,9 @@ class Connection(TConn):  # type: ignore[misc]
 
     def drain(self) -> bool:
         """Discard the unread rest of the request; return False if it is too much, or comes too slowly."""
-        return self.was_read() or bool(self.parser.finish_body(deadline=time.monotonic() + DRAIN_SECONDS))
+        return self.was_read() or bool(
+            self.parser.finish_body(deadline=time.monotonic() + DRAIN_SECONDS, max_bytes=DRAIN_BYTES)
+        )
 
     def has_read_ahead(self) -> bool:
         """Return whether a part of the next request is in the buffer, which makes no socket readable."""

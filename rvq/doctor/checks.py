@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from app.db.migrations import MigrationError
-from app.db.session import PINNED
+from app.db.session import PINNED, TIMEOUTS
 from app.ids import delivery_id, sub_task_id, task_id
 from app.settings import Settings, require_delivery
 from rvq.doctor import upkeep
@@ -22,12 +22,6 @@ DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", 
 STRONGER = {"synchronous_commit": ("on", "remote_write", "remote_apply")}
 # As deploy/postgresql/rvq.conf has them, in megabytes, seconds and milliseconds.
 WAL_MB, CHECKPOINT_SECONDS = 32 * 1024, 30 * 60
-# The timeouts of an ordinary connection, in milliseconds, as app/db/connection.py asks for them.
-SESSION = {
-    "statement_timeout": "10000",
-    "lock_timeout": "5000",
-    "idle_in_transaction_session_timeout": "30000",
-}
 ASKED = [
     *DURABLE,
     "max_wal_size",
@@ -76,7 +70,7 @@ def of_database(store: Store) -> Iterator[Finding]:
 def of_sessions(store: Store) -> Iterator[Finding]:
     """Look at what ALTER DATABASE and ALTER ROLE bring along, and whether RVQ's own settings arrive."""
     brought = {name: value for name, value in store.brought_along().items() if not name.startswith("rvq.")}
-    ours = set(SESSION) | set(PINNED) | {"client_encoding"}
+    ours = set(TIMEOUTS) | set(PINNED) | {"client_encoding"}
     pinned = sorted(ours & set(brought))
     if pinned:
         yield Finding("ok", "sessions", f"set by ALTER, and overridden by RVQ's own: {', '.join(pinned)}")
@@ -84,11 +78,12 @@ def of_sessions(store: Store) -> Iterator[Finding]:
         yield Finding(
             "advice", "sessions", f"{name} = {brought[name]} is set by ALTER DATABASE or ALTER ROLE"
         )
-    found = store.settings([*SESSION])
-    lost = [name for name, value in SESSION.items() if found[name][0] != value]
+    found = store.settings([*TIMEOUTS])
+    lost = [name for name, value in TIMEOUTS.items() if found[name][0] != str(value)]
     if lost:
         text = f"{', '.join(lost)}: not what RVQ asks for; a pooler drops `options`, so set them on the role"
-        yield Finding("advice", "sessions", text)
+        level: Level = "wrong" if any(found[name][0] == "0" for name in lost) else "advice"
+        yield Finding(level, "sessions", text)
 
 
 def of_clock(store: Store) -> Iterator[Finding]:

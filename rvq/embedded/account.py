@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import stat
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,10 +65,20 @@ class Account:
         return self.run(["/bin/sh", "-c", 'cd "$1"', "sh", folder]).returncode == 0
 
 
+def is_own_folder(path: Path) -> bool:
+    """Return whether this is a folder, not a link to one, that belongs to the account we run as."""
+    state = path.lstat()
+    return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid()
+
+
 @cache
 def server_account() -> Account:
-    """Return our own account, or as root an unprivileged one that exists on the machine."""
+    """Return our own account, or as root an unprivileged one that exists on the machine.
+
+    Raise EmbeddedError for an account that PostgreSQL does not run as.
+    """
     if os.geteuid() != 0:
+        _require_name(os.geteuid())
         return Account()
     for name in CANDIDATES:
         try:
@@ -76,3 +87,12 @@ def server_account() -> Account:
             continue
         return Account(entry.pw_uid, entry.pw_gid)
     raise EmbeddedError(f"PostgreSQL can't run as root, and none of {', '.join(CANDIDATES)} exists here")
+
+
+def _require_name(uid: int) -> None:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        raise EmbeddedError(
+            f"PostgreSQL does not run as an account without a name: add one with the user id {uid} (useradd)"
+        ) from None

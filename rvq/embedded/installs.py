@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from rvq.embedded.account import server_account
+from rvq.embedded.account import is_own_folder, server_account
 from rvq.embedded.errors import EmbeddedError
 
 DEFAULT_VERSION = 16
@@ -108,14 +108,12 @@ def _cache_folder() -> Path:
     """Return a folder that only we write to and everyone can enter."""
     for parent in (Path("/var/cache"), Path("/var/tmp")):
         folder = parent / f"rvq-{os.geteuid()}"
-        try:
-            folder.mkdir(mode=0o755, exist_ok=True)
-            folder.chmod(0o755)
-        except OSError:
-            continue
-        state = folder.lstat()
-        if folder.is_dir() and not folder.is_symlink() and state.st_uid == os.geteuid():
-            return folder
+        with contextlib.suppress(OSError):
+            folder.mkdir(exist_ok=True)
+            # Anybody may have put a link or a folder of this name here.
+            if is_own_folder(folder):
+                folder.chmod(0o755)
+                return folder
     raise EmbeddedError("no folder for a copy of PostgreSQL: neither /var/cache nor /var/tmp can be written")
 
 

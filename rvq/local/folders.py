@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from rvq.embedded.account import is_own_folder
 from rvq.errors import CommandError
 from rvq.waiting import wait_until
 
@@ -17,14 +18,21 @@ CHILDREN_END_SECONDS = 45
 
 def default_folder() -> Path:
     """Return where this account keeps data; for root a place that PostgreSQL's own account can enter."""
-    data_home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    usual = Path("/var/lib/rvq") if os.geteuid() == 0 else Path(data_home) / "rvq"
+    usual = Path("/var/lib/rvq") if os.geteuid() == 0 else _data_home() / "rvq"
     for folder in (usual, Path(tempfile.gettempdir()) / f"rvq-{os.geteuid()}"):
         with contextlib.suppress(OSError):
+            if not folder.is_absolute():
+                continue
             folder.mkdir(parents=True, exist_ok=True)
-            if os.access(folder, os.W_OK) and folder.stat().st_uid == os.geteuid():
+            if os.access(folder, os.W_OK) and is_own_folder(folder):
                 return folder
     raise CommandError("no folder to keep data in: give one with --data")
+
+
+def _data_home() -> Path:
+    """Return the XDG base directory. It is not absolute for an account that has no home: `~` as it stands."""
+    given = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return given if given.is_absolute() else Path(os.path.expanduser("~/.local/share"))
 
 
 @contextlib.contextmanager

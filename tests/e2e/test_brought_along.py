@@ -102,10 +102,10 @@ def test_a_task_with_a_euro_sign_lives_from_its_post_to_a_verified_webhook(
         pool = Pool(own_database, 2, "rvq-api-test")
         pool.open()
         with contextlib.closing(pool), stepping(own_database) as steps, Receiver() as receiver:
-            _live(make_caller(own_database, pool, **_webhooks(receiver)), steps, receiver)
+            live(make_caller(own_database, pool, **webhooks(receiver)), steps, receiver)
 
 
-def _webhooks(receiver: Receiver) -> dict[str, str | None]:
+def webhooks(receiver: Receiver) -> dict[str, str | None]:
     return {
         "APP_WEBHOOK_SECRET": SECRET,
         "APP_WEBHOOK_ALLOWED_HOSTS": f"http://{receiver.host}",
@@ -113,7 +113,7 @@ def _webhooks(receiver: Receiver) -> dict[str, str | None]:
     }
 
 
-def _live(api: Caller, steps: Steps, receiver: Receiver) -> None:
+def live(api: Caller, steps: Steps, receiver: Receiver) -> None:
     maintain(steps)
     steps.pool.rows("SELECT rvq.reset()")
     new = {
@@ -157,7 +157,7 @@ def utf8(body: object) -> bytes:
 
 def deliver(steps: Steps, receiver: Receiver) -> None:
     """Send what is due with the dispatcher's own sender, and record it."""
-    sender = make_sender(settings_for("postgresql:///unused", **_webhooks(receiver)))
+    sender = make_sender(settings_for("postgresql:///unused", **webhooks(receiver)))
     (delivery,) = steps.claim()
     steps.end(delivery, sender.send(event_id(delivery.id), delivery.url, delivery.body))
     steps.settler.step()

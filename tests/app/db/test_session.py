@@ -11,7 +11,7 @@ import pytest
 from app.db import DatabaseUnavailable, DatabaseUnfit, Pool, connect
 from app.db.fitness import require_fit
 from app.db.migrations import migrate
-from app.db.session import PINNED, startup_options
+from app.db.session import PINNED, TIMEOUTS, startup_options
 from tests.support.server import Server
 
 
@@ -80,10 +80,19 @@ def test_what_a_pooler_drops_is_refused_with_the_statements_that_help(empty_data
             require_fit(bare)
 
 
-def test_a_plain_session_without_any_pin_is_fit(empty_database: str) -> None:
-    """Behind a pooler that drops all of them, PostgreSQL's own defaults do."""
+@pytest.mark.parametrize("missing", TIMEOUTS)
+def test_behind_a_pooler_that_drops_all_pins_the_defaults_of_postgresql_and_timeouts_are_fit(
+    empty_database: str, missing: str
+) -> None:
+    for name in TIMEOUTS:
+        if name != missing:
+            alter(empty_database, f"{name} = '7s'")
     with contextlib.closing(psycopg2.connect(empty_database)) as bare:
         bare.autocommit = True
+        with pytest.raises(DatabaseUnfit, match=f"SET {missing} = '{TIMEOUTS[missing]}ms'"):
+            require_fit(bare)
+        with bare.cursor() as cursor:
+            cursor.execute(f"SET {missing} = '1min'")
         require_fit(bare)
 
 
