@@ -28,6 +28,7 @@ import psycopg2
 from app import cpu
 from app.db import DatabaseError, DatabaseUnavailable, Pool, partitions
 from app.db.migrations import MigrationError, migrate
+from app.db.server import record_server
 from app.db.sql_files import SqlFiles
 from app.logs import configure_logging
 from app.server.adapters import mark_repeated_headers, respond_to_error
@@ -231,6 +232,8 @@ def _reset_stop_signals() -> None:
 def _prepare_database() -> None:
     report = migrate(settings.database_url, SqlFiles.read())
     partitions.create_partitions(settings.database_url)
+    if changed := record_server(settings.database_url):
+        log.warning(changed)
     if report.migrations or report.functions:
         counts = {"migrations": len(report.migrations), "functions": len(report.functions)}
         log.info("schema brought up to date", extra=counts)

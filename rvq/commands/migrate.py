@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 
 from app.db.migrations import migrate
+from app.db.server import record_server
 from app.settings import load_settings
 
 HELP = "bring the schema of the database at APP_DATABASE_URL up to this release"
@@ -16,7 +17,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    report = migrate(load_settings(environ).database_url)
+    database_url = load_settings(environ).database_url
+    report = migrate(database_url)
     for name in report.migrations:
         print(f"applied {name}")
     if report.functions:
@@ -24,4 +26,6 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if report.dropped:
         print("dropped " + ", ".join(report.dropped))
     print("the schema is up to date")
+    if changed := record_server(database_url):
+        print(changed)
     return 0

@@ -85,6 +85,21 @@ class DueStep(NamedTuple):
     is_behind: bool
 
 
+RUNS = """
+SELECT r.how, to_char(r.began_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'),
+       extract(epoch FROM rvq.clock() - r.began_at)::float8, EXISTS (SELECT FROM rvq.this_run())
+  FROM rvq.server_runs AS r ORDER BY r.first_xid DESC LIMIT 1"""
+
+
+class ServerRun(NamedTuple):
+    """The last run of a server that is recorded; `is_this` says whether it is this server's."""
+
+    how: str
+    began_at: str
+    seconds_ago: float
+    is_this: bool
+
+
 class Admission(NamedTuple):
     """The state of admission control, in seconds; `checked_ago` is None when no dispatcher ever looked."""
 
@@ -154,6 +169,10 @@ class Store:
         theirs, moved = self._row(CLOCK)
         after = time.time()
         return Skew(theirs - (before + after) / 2, (after - before) / 2, moved)
+
+    def last_run(self) -> ServerRun | None:
+        rows = self._rows(RUNS)
+        return ServerRun(*rows[0]) if rows else None
 
     def connections_of_others(self) -> int:
         return int(self._row(OTHERS)[0])

@@ -13,7 +13,7 @@ BEGIN
     SELECT string_agg(format('ONLY %s', c.oid::regclass), ', ') INTO v_tables
       FROM pg_class AS c
      WHERE c.relnamespace = 'rvq'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
-       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'queues', 'admission');
+       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'server_runs', 'id_days', 'queues', 'admission');
     FOR i IN 1 .. 1000 LOOP
         EXIT WHEN v_tables IS NULL;
         BEGIN
