@@ -70,6 +70,14 @@ def export_abandoned(rows: list[Row], _: Metrics) -> Done:
     return Done(abandoned, last_id, more=last_id is not None)
 
 
+def export_shortened(rows: list[Row], _: Metrics) -> Done:
+    """Log how many waits were shortened: there are some only after the database's clock was set back."""
+    shortened, last_id = rows[0][0]
+    if shortened:
+        log.warning("the database's clock was set back: waits were shortened", extra={"waits": shortened})
+    return Done(shortened, last_id, more=shortened > 0)
+
+
 def export_figures(rows: list[Row], metrics: Metrics) -> Done:
     """Export the figures that tell whether the database keeps up."""
     figures: defaultdict[str, dict[str, float]] = defaultdict(dict)
@@ -109,6 +117,8 @@ FLOORS = """
 SELECT (SELECT ARRAY[f.raised::text, f.last_queue] FROM rvq.raise_claim_floors('{after}', {batch}) AS f)"""
 # A walk over too many dead entries is halved to so many seconds below the floor; the whole one has no bound.
 RESCUE = "SELECT rvq.rescue_below_floors({batch}, nullif({batch}, 1000))"
+FOLLOW = """
+SELECT (SELECT ARRAY[c.shortened, c.last_id] FROM rvq.follow_clock({after}, {batch}) AS c)"""
 # The sub-select is evaluated after the lock is taken; a function in FROM might be called before.
 SWEEP = """
 SELECT (SELECT ARRAY[s.stranded, s.last_id] FROM rvq.sweep_stranded_tasks({after}, {batch}) AS s)"""
@@ -177,6 +187,8 @@ STEPS: Final = (
     # The safety net under fan-in walks all open tasks, a batch a call.
     Step("sweep_stranded_tasks", 21, 10.0, 1000, SWEEP, export_stranded, start=0),
     Step("end_abandoned_tasks", 22, 600.0, 1000, ABANDONED, export_abandoned, start=0),
+    # Walks what waits, and goes on at once where the clock turns out to have been set back.
+    Step("follow_clock", 24, 2.0, 1000, FOLLOW, export_shortened, start=0),
     Step("give_up_deliveries", 23, 600.0, 1000, GIVE_UP),
     Step("report", None, 15.0, 0, FIGURES, export_figures),
     # Reads everything, so not at each of several restarts.

@@ -4,6 +4,7 @@
       DatabaseUnavailable    unreachable, starting, stopping, read-only, or full
         DatabaseReadOnly     this node takes no writes; another one may
         AnswerLost           the statement was sent, and no answer came
+        ClockOutOfRange      its clock shows a day that ids can't say
         DatabaseUnfit        it can't be used as it is set up: waiting alone does not help
       PoolExhausted          the budget of connections is used up
       StatementTimeout       a statement or lock timeout
@@ -36,6 +37,10 @@ class DatabaseReadOnly(DatabaseUnavailable):
 
 class AnswerLost(DatabaseUnavailable):
     """The statement was sent, and no answer came: if it writes, nobody knows whether it did."""
+
+
+class ClockOutOfRange(DatabaseUnavailable):
+    """The database's clock shows a day that ids can't say."""
 
 
 class DatabaseUnfit(DatabaseUnavailable):
@@ -73,6 +78,7 @@ MEANINGS: dict[str, type[DatabaseError]] = {
     "55P03": StatementTimeout,  # lock not available
     "40P01": TransactionConflict,
     "40001": TransactionConflict,
+    "RQ001": ClockOutOfRange,  # raised by rvq.require_day
 }
 # What a standby says to a few other statements: not supported, not in this state, an error of its own.
 ON_A_STANDBY = ("0A000", "55000", "XX000")

@@ -14,7 +14,7 @@ import psycopg2
 from app.db import Connection, connect
 from app.db.errors import StatementTimeout, translate
 from app.db.migrations import check_history, newer_release, schema_is_current
-from app.ids import task_of
+from app.ids import FIRST_DAY, LAST_DAY, task_of
 
 NAME = "rvq-doctor"
 AUDIT_TIMEOUT_MS = 60_000
@@ -23,7 +23,8 @@ SETTINGS = "SELECT name, setting, unit FROM pg_settings WHERE name = ANY (%s)"
 WRITABLE = "SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'"
 CLOCK = """
 SELECT extract(epoch FROM clock_timestamp())::float8,
-       extract(epoch FROM rvq.clock() - clock_timestamp())::float8"""
+       extract(epoch FROM rvq.clock() - clock_timestamp())::float8,
+       (rvq.clock() AT TIME ZONE 'UTC')::date::text, rvq.day_at(rvq.clock()) BETWEEN 0 AND %s"""
 # What ALTER DATABASE and ALTER ROLE bring along, for this database and this role.
 BROUGHT_ALONG = """
 SELECT unnest(s.setconfig) FROM pg_db_role_setting AS s
@@ -34,7 +35,8 @@ SELECT count(*) FROM pg_stat_activity AS a
  WHERE a.backend_type = 'client backend' AND a.application_name NOT LIKE 'rvq-%%'"""
 DAYS_AHEAD = """
 SELECT count(*) FROM generate_series(rvq.day_at(rvq.clock()), rvq.day_at(rvq.clock()) + %s) AS d
- WHERE to_regclass('rvq.sub_tasks_' || d) IS NOT NULL AND to_regclass('rvq.outcomes_' || d) IS NOT NULL"""
+ WHERE to_regclass(format('rvq.%%I', 'sub_tasks_' || d)) IS NOT NULL
+   AND to_regclass(format('rvq.%%I', 'outcomes_' || d)) IS NOT NULL"""
 OLDEST_TRANSACTION = """
 SELECT o.age, o.who FROM (
     SELECT extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS age,
@@ -125,11 +127,16 @@ class StoredUrl(NamedTuple):
 
 @dataclass(frozen=True)
 class Skew:
-    """Seconds: the database's clock less ours, how sure that is, and how far RVQ's is moved from it."""
+    """Seconds: the database's clock less ours, how sure that is, and how far RVQ's is moved from it.
+
+    Then the day that RVQ's clock shows, and whether ids can say it.
+    """
 
     seconds: float
     uncertain: float
     moved: float
+    day: str
+    has_ids: bool
 
 
 class Store:
@@ -166,9 +173,9 @@ class Store:
 
     def skew(self) -> Skew:
         before = time.time()
-        theirs, moved = self._row(CLOCK)
+        theirs, moved, day, has_ids = self._row(CLOCK, ((LAST_DAY - FIRST_DAY).days,))
         after = time.time()
-        return Skew(theirs - (before + after) / 2, (after - before) / 2, moved)
+        return Skew(theirs - (before + after) / 2, (after - before) / 2, moved, day, has_ids)
 
     def last_run(self) -> ServerRun | None:
         rows = self._rows(RUNS)
