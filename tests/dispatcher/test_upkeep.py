@@ -202,6 +202,23 @@ def test_many_deltas_are_behind_and_a_missing_tomorrow_is(database: Database) ->
     assert database.column(late) == ["create_partitions"]
 
 
+def test_waits_are_walked_in_slices_and_at_once_where_the_clock_was_set_back(database: Database) -> None:
+    calls = Calls(database.main)
+    calls.create(6)
+    calls.fail(*calls.claim(6), retry_after=60)
+    with stepping(database.url) as steps:
+        walk = steps.runner("follow_clock", batch=2)
+        assert walk.step() > 0
+    database.move_clock(-86_400)
+    with stepping(database.url) as steps:
+        walk = steps.runner("follow_clock", batch=2)
+        for _ in range(3):
+            assert walk.step() == 0.0
+        assert walk.step() > 0
+    later = "SELECT count(*) FROM rvq.open_sub_tasks WHERE due_at > rvq.clock() + interval '61 s'"
+    assert database.value(later) == 0
+
+
 def test_stats_that_take_too_long_say_why_and_the_database_counts_as_up(database: Database) -> None:
     locker = database.connect(autocommit=False)
     database.rows("LOCK TABLE rvq.counter_deltas IN ACCESS EXCLUSIVE MODE", on=locker)
