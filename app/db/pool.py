@@ -7,7 +7,7 @@ any connection serves any call.
 from __future__ import annotations
 
 import contextlib
-import random
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -16,9 +16,12 @@ from typing import Any
 import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
-from app.db.connection import Connection, close_quietly, connect, cut_off, was_ended_by_server
+from app.db.calls import CANCEL_SECONDS, Calls
+from app.db.connection import Connection, close_quietly, was_ended_by_server
+from app.db.connector import Connector
 from app.db.errors import (
     AnswerLost,
+    DatabaseError,
     DatabaseReadOnly,
     DatabaseUnavailable,
     OutcomeUnknown,
@@ -26,11 +29,12 @@ from app.db.errors import (
     translate,
 )
 
+log = logging.getLogger("rvq.database")
+
 Row = tuple[Any, ...]
 Params = Sequence[object]
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-# A call that the server has not ended so long after its statement timeout is cut off by this side.
+# A call that the server has not ended so long after its statement timeout is given up by this side.
 OVERDUE_SECONDS, WATCH_SECONDS = 5.0, 1.0
 # While a node takes no writes, connections are made anew this often: its address may lead elsewhere by then.
 LEAVE_EVERY_SECONDS = 1.0
@@ -43,8 +47,9 @@ class Pool:
     wait for `wait_seconds` at most; beyond that, calls raise PoolExhausted. A connection that broke, or that
     is not idle when it comes back, is closed and replaced at its next use; so are all of them once a call has
     learned that its node takes no writes. While the database is away, new connections are tried with growing
-    pauses, and calls in between fail at once. A call to which the server never responds (it is frozen, or a
-    proxy before it is) is cut off soon after its timeout.
+    pauses, and calls in between fail at once. A call to which the server never responds (a commit that waits
+    for a standby; a server, or a proxy before it, that is frozen) is given up soon after its timeout, and its
+    place stays taken until its backend is gone.
     """
 
     def __init__(
@@ -59,24 +64,21 @@ class Pool:
         lock_timeout_ms: int = 5_000,
     ) -> None:
         self.size = size
-        self._url = url
-        self._application_name = application_name
+        self._connector = Connector(url, application_name, statement_timeout_ms, lock_timeout_ms)
         self._max_waiting = max_waiting
         self._wait_seconds = wait_seconds
         self._statement_timeout_ms = statement_timeout_ms
-        self._lock_timeout_ms = lock_timeout_ms
         # A stack, the last used on top; None stands for a connection that is opened at its next use.
         self._free: list[Connection | None] = [None] * size
         self._freed = threading.Condition(threading.Lock())
-        # When each in use was taken, by the monotonic clock, later by what its call may take longer.
-        self._taken_at: dict[Connection, float] = {}
+        self._calls = Calls()
+        # Backends that were cut off, by process id: each keeps a place until it is gone.
+        self._cut_off: list[int] = []
         # Those in use when their node was left; they are closed when they are given back.
         self._left: set[Connection] = set()
         self._left_at = float("-inf")
         self._closed = threading.Event()
         self._waiting = 0
-        self._pause = 0.0
-        self._next_try = 0.0
 
     @property
     def max_calls(self) -> int:
@@ -99,16 +101,27 @@ class Pool:
         Raise DatabaseUnavailable, with no connection left open, if one fails.
         """
         self._closed = threading.Event()
+        threading.Thread(target=self._watch, args=(self._closed,), name="pool-watch", daemon=True).start()
         try:
             for index in range(self.size):
-                connection = self._free[index] = self._free[index] or self._connect()
-                with connection.cursor() as cursor:
-                    for statement in warm_up:
-                        cursor.execute(statement)
+                self._warm_up(index, warm_up)
         except Exception:
             self.close()
             raise
-        threading.Thread(target=self._watch, args=(self._closed,), name="pool-watch", daemon=True).start()
+
+    def _warm_up(self, index: int, statements: Sequence[str]) -> None:
+        connection = self._free[index] = self._free[index] or self._connect()
+        self._calls.begin(connection)
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+        except psycopg2.Error as error:
+            raise translate(error) from error
+        finally:
+            call = self._calls.end(connection)
+            if call and call.cancelled_at is not None:
+                log.error("connection %d of %d got no answer", index + 1, self.size)
 
     def close(self) -> None:
         """Close all free connections; one in use is closed when it is given back."""
@@ -156,27 +169,23 @@ class Pool:
         """
         connection = self._take()
         try:
-            if connection is None or was_ended_by_server(connection):
+            if connection is not None and was_ended_by_server(connection):
                 close_quietly(connection)
                 connection = None
-                connection = self._connect()
-            more_ms = max(0, (limit_ms or 0) - self._statement_timeout_ms)
-            self._taken_at[connection] = time.monotonic() + more_ms / 1000
+                self._drop_ended()
+            connection = connection or self._connect()
+            self._calls.begin(connection, max(0, (limit_ms or 0) - self._statement_timeout_ms) / 1000)
             yield connection
+            self._require_commit(connection)
         except DatabaseReadOnly:
             self._leave_node()
             raise
         finally:
             self._give_back(connection)
 
-    def cut_off_overdue(self, limit_seconds: float) -> int:
-        """Cut off all calls that have taken longer than `limit_seconds`; return how many there were."""
-        now = time.monotonic()
-        with self._freed:
-            overdue = [one for one, since in list(self._taken_at.items()) if now - since > limit_seconds]
-            for connection in overdue:
-                cut_off(connection)
-        return len(overdue)
+    def give_up_overdue(self, limit_seconds: float, cancel_seconds: float = CANCEL_SECONDS) -> int:
+        """Cancel, or at last cut off, calls that take longer than this; return how many were given up now."""
+        return self._calls.give_up_overdue(limit_seconds, cancel_seconds)
 
     def _leave_node(self) -> None:
         """Close the free connections, and those in use when they are given back: their node takes no writes.
@@ -188,16 +197,39 @@ class Pool:
             if time.monotonic() < self._left_at + LEAVE_EVERY_SECONDS:
                 return
             self._left_at = time.monotonic()
-            self._left.update(self._taken_at)
+            self._left.update(self._calls.connections())
             for index, connection in enumerate(self._free):
                 self._free[index] = None
                 close_quietly(connection)
 
+    def _drop_ended(self) -> None:
+        """Close the free connections that the server has ended: a restart or a switch ends all at once."""
+        with self._freed:
+            for index, connection in enumerate(self._free):
+                if connection is not None and was_ended_by_server(connection):
+                    self._free[index] = None
+                    close_quietly(connection)
+
     def _watch(self, closed: threading.Event) -> None:
-        """Cut off overdue calls until the pool is closed. Without a statement timeout, none is overdue."""
+        """Give up overdue calls until the pool is closed. Without a statement timeout, none is overdue."""
         limit_seconds = self._statement_timeout_ms / 1000 + OVERDUE_SECONDS
         while self._statement_timeout_ms and not closed.wait(WATCH_SECONDS):
-            self.cut_off_overdue(limit_seconds)
+            self.give_up_overdue(limit_seconds)
+            with contextlib.suppress(DatabaseError):
+                self.end_cut_off()
+
+    def end_cut_off(self) -> None:
+        """End the backends that were cut off. Once all are gone they give their places back.
+
+        Raise DatabaseError when the database is away.
+        """
+        with self._freed:
+            backends = self._cut_off[:]
+        if backends and not self._connector.end_backends(backends):
+            with self._freed:
+                del self._cut_off[: len(backends)]
+                self._free += [None] * len(backends)
+                self._freed.notify_all()
 
     def _take(self) -> Connection | None:
         with self._freed:
@@ -216,38 +248,37 @@ class Pool:
         finally:
             self._waiting -= 1
 
+    def _require_commit(self, connection: Connection) -> None:
+        """Raise AnswerLost if the call was cancelled and ended well all the same.
+
+        The cancel has ended its wait for a synchronous standby: it is committed here, perhaps not there.
+        """
+        call = self._calls.end(connection)
+        if call and call.cancelled_at is not None:
+            raise AnswerLost("the commit took too long, and may be lost if this server is")
+
     def _give_back(self, connection: Connection | None) -> None:
+        left_backend = None
         if connection is not None:
-            with self._freed:  # before it is free: cut_off_overdue must not end the next caller's call
-                self._taken_at.pop(connection, None)
+            call = self._calls.end(connection)  # before it is free: nothing must end the next caller's call
+            left_backend = call and call.left_backend
+            with self._freed:
                 is_left = connection in self._left
                 self._left.discard(connection)
             if is_left or self._closed.is_set() or not _is_clean(connection):
                 close_quietly(connection)
                 connection = None
         with self._freed:
-            self._free.append(connection)
-            self._freed.notify()
+            if left_backend:
+                self._cut_off.append(left_backend)
+            else:
+                self._free.append(connection)
+                self._freed.notify()
 
     def _connect(self) -> Connection:
         if self._closed.is_set():
             raise DatabaseUnavailable("the pool is closed")
-        now = time.monotonic()
-        if now < self._next_try:
-            raise DatabaseUnavailable("the database is away", retry_after=self._next_try - now)
-        try:
-            connection = connect(
-                self._url,
-                self._application_name,
-                statement_timeout_ms=self._statement_timeout_ms,
-                lock_timeout_ms=self._lock_timeout_ms,
-            )
-        except DatabaseUnavailable:
-            self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
-            self._next_try = time.monotonic() + self._pause * random.uniform(0.5, 1.0)
-            raise
-        self._pause = self._next_try = 0.0
-        return connection
+        return self._connector.connect()
 
 
 def _is_clean(connection: Connection) -> bool:
