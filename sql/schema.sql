@@ -460,7 +460,8 @@ END $$;
 COMMENT ON FUNCTION rvq.complete_sub_tasks(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[], p_retryable boolean[], p_retry_after double precision[]) IS 'Store reports of workers; return for each, in order, succeeded, retrying, failed, duplicate, stale or unknown.';
 
 CREATE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_today integer := rvq.day_at(rvq.clock());
@@ -658,7 +659,8 @@ END $_$;
 COMMENT ON FUNCTION rvq.drop_day_of_tasks(p_day integer, p_days integer) IS 'Drop the tasks of a day that ended p_days ago, counters included; return false when it did not, or a lock was not to be had.';
 
 CREATE FUNCTION rvq.drop_expired_partitions(p_days integer) RETURNS integer
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_partition record;
@@ -1739,7 +1741,8 @@ END $$;
 COMMENT ON FUNCTION rvq.rescue_below_floors() IS 'Requeue the sub_tasks that are queued below their queue''s floor; return how many.';
 
 CREATE FUNCTION rvq.reset() RETURNS void
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_tables text;
@@ -1748,7 +1751,7 @@ BEGIN
     SELECT string_agg(format('ONLY %s', c.oid::regclass), ', ') INTO v_tables
       FROM pg_class AS c
      WHERE c.relnamespace = 'rvq'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
-       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'queues', 'admission');
+       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'schema_roles', 'queues', 'admission');
     FOR i IN 1 .. 1000 LOOP
         EXIT WHEN v_tables IS NULL;
         BEGIN
@@ -2560,6 +2563,14 @@ COMMENT ON TABLE rvq.schema_migrations IS 'The migrations that this database has
 
 COMMENT ON COLUMN rvq.schema_migrations.release IS 'The release (sql/releases.toml) that brought it.';
 
+CREATE TABLE rvq.schema_roles (
+    part text NOT NULL,
+    role name NOT NULL,
+    CONSTRAINT schema_roles_part_check CHECK ((part = ANY (ARRAY['api'::text, 'dispatcher'::text])))
+);
+
+COMMENT ON TABLE rvq.schema_roles IS 'The roles that have been given what the API or the dispatcher needs. Each migration does it again.';
+
 CREATE TABLE rvq.set_aside (
     kind text NOT NULL,
     id bigint NOT NULL,
@@ -2630,6 +2641,9 @@ ALTER TABLE ONLY rvq.schema_functions
 
 ALTER TABLE ONLY rvq.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY rvq.schema_roles
+    ADD CONSTRAINT schema_roles_pkey PRIMARY KEY (part, role);
 
 ALTER TABLE ONLY rvq.set_aside
     ADD CONSTRAINT set_aside_pkey PRIMARY KEY (kind, id);

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal
 
+from app.db import DatabaseUnfit
 from app.db.migrations import MigrationError
 from app.db.session import PINNED, TIMEOUTS
 from app.ids import delivery_id, sub_task_id, task_id
 from app.settings import Settings, require_delivery
+from rvq.doctor.findings import Finding, Level
+from rvq.doctor.roles import of_roles
 from rvq.doctor.store import Store
 
 SUPPORTED = range(15, 19)
@@ -31,18 +32,6 @@ ASKED = [
     "superuser_reserved_connections",
     "reserved_connections",
 ]
-
-Level = Literal["ok", "advice", "wrong"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """`wrong` has to be mended, `advice` is worth a look."""
-
-    level: Level
-    what: str
-    text: str
-
 
 Check = Callable[[Store], Iterator[Finding]]
 
@@ -71,7 +60,7 @@ def of_database(store: Store) -> Iterator[Finding]:
     yield Finding("ok" if writable else "wrong", "database", "writable" if writable else "takes no writes")
     try:
         current = store.schema_is_current()
-    except MigrationError as error:
+    except (MigrationError, DatabaseUnfit) as error:
         yield Finding("wrong", "schema", str(error))
         return
     if not current:
@@ -222,6 +211,7 @@ def of_counters(store: Store) -> Iterator[Finding]:
 
 
 NEED_SCHEMA: tuple[Check, ...] = (
+    of_roles,
     of_sessions,
     of_clock,
     of_configuration,
@@ -239,7 +229,15 @@ def examine(store: Store, settings: Settings) -> Iterator[Finding]:
     first = list(of_database(store))
     yield from first
     if all(finding.level != "wrong" for finding in first if finding.what == "schema"):
-        yield from of_connections(store, settings)
-        yield from of_retention(store, settings)
+        yield from _despite_rights(of_connections(store, settings))
+        yield from _despite_rights(of_retention(store, settings))
         for check in NEED_SCHEMA:
-            yield from check(store)
+            yield from _despite_rights(check(store))
+
+
+def _despite_rights(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Go on with the next check where the role may not ask what this one asks."""
+    try:
+        yield from findings
+    except DatabaseUnfit as error:
+        yield Finding("wrong", "rights", str(error))

@@ -13,7 +13,10 @@ import psycopg2
 
 from app.db import Connection, connect
 from app.db.errors import StatementTimeout, translate
+from app.db.grants import read_roles
+from app.db.ledger import Cursor
 from app.db.migrations import check_history, newer_release, schema_is_current
+from app.db.rights import Right, read_rights
 from app.ids import task_of
 
 NAME = "rvq-doctor"
@@ -29,6 +32,11 @@ BROUGHT_ALONG = """
 SELECT unnest(s.setconfig) FROM pg_db_role_setting AS s
  WHERE s.setdatabase IN (0, (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()))
    AND s.setrole IN (0, (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = session_user))"""
+SESSION_ROLE = """
+SELECT session_user::text, r.rolsuper, pg_has_role(session_user, n.nspowner, 'USAGE')
+  FROM pg_roles AS r, pg_namespace AS n WHERE r.rolname = session_user AND n.nspname = 'rvq'"""
+ACTS_AS_OWNER = """
+SELECT pg_has_role(%s, n.nspowner, 'MEMBER') FROM pg_namespace AS n WHERE n.nspname = 'rvq'"""
 OTHERS = """
 SELECT count(*) FROM pg_stat_activity AS a
  WHERE a.backend_type = 'client backend' AND a.application_name NOT LIKE 'rvq-%%'"""
@@ -138,6 +146,24 @@ class Store:
         found = (row[0].partition("=") for row in self._rows(BROUGHT_ALONG))
         return {name.lower(): value for name, _, value in found}
 
+    def session_role(self) -> tuple[str, bool, bool]:
+        """Return the name of our role, whether it is a superuser, and whether it owns the schema."""
+        name, is_superuser, is_owner = self._row(SESSION_ROLE)
+        return name, is_superuser, is_owner
+
+    def granted_roles(self) -> dict[str, list[str]]:
+        """Return the parts of each role that was granted one."""
+        with self._cursor() as cursor:
+            return read_roles(cursor)
+
+    def rights(self, role: str, parts: Sequence[str]) -> list[Right]:
+        """Return what a role of these parts needs, and what else it holds."""
+        with self._cursor() as cursor:
+            return read_rights(cursor, role, parts)
+
+    def may_act_as_owner(self, role: str) -> bool:
+        return bool(self._row(ACTS_AS_OWNER, (role,))[0])
+
     def skew(self) -> Skew:
         before = time.time()
         theirs, moved = self._row(CLOCK)
@@ -192,10 +218,15 @@ class Store:
         return self._rows(sql, params)[0]
 
     def _rows(self, sql: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with self._cursor() as cursor:
+            cursor.execute(sql, params)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextlib.contextmanager
+    def _cursor(self) -> Iterator[Cursor]:
         try:
             with self._connection.cursor() as cursor:
-                cursor.execute(sql, params)
-                return cursor.fetchall() if cursor.description else []
+                yield cursor
         except psycopg2.Error as error:
             raise translate(error) from error
 
