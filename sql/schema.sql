@@ -155,7 +155,7 @@ CREATE FUNCTION rvq.audit() RETURNS TABLE(queue text, counter text, counted bigi
          WHERE NOT EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = l.id) GROUP BY t.queue, l.status),
     counted AS (
         SELECT c.queue, n.counter, n.n
-          FROM rvq.current_counters AS c
+          FROM rvq.read_counters() AS c
           CROSS JOIN LATERAL (VALUES
               ('scheduled', c.scheduled), ('queued', c.queued), ('claimed', c.claimed), ('succeeded', c.succeeded),
               ('failed', c.failed), ('cancelled', c.cancelled), ('tasks_open', c.tasks_open),
@@ -730,7 +730,7 @@ END $$;
 
 COMMENT ON FUNCTION rvq.end_abandoned_tasks(p_days integer, p_after bigint, p_limit integer) IS 'Fail tasks that have been open for p_days, in batches of p_limit sub_tasks; return the last task it looked at, and how many it failed.';
 
-CREATE FUNCTION rvq.end_overdue_tasks(p_limit integer) RETURNS integer
+CREATE FUNCTION rvq.end_overdue_tasks(p_limit integer) RETURNS TABLE(ended integer, is_full boolean)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -739,14 +739,25 @@ CREATE FUNCTION rvq.end_overdue_tasks(p_limit integer) RETURNS integer
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
     AS $$
+DECLARE
+    v_now timestamptz;
+    v_found integer;
+    v_ids bigint[];
 BEGIN
     PERFORM rvq.hold_door();
-    RETURN cardinality(rvq.end_tasks(ARRAY(
-        SELECT t.id FROM rvq.open_tasks AS t WHERE t.deadline_at <= rvq.clock()
-         ORDER BY t.deadline_at LIMIT p_limit), 'failed'));
+    v_now := rvq.clock();
+    SELECT count(*), coalesce(array_agg(o.id) FILTER (WHERE o.sub_tasks <= 100 * p_limit), '{}')
+      INTO v_found, v_ids
+      FROM (SELECT d.id, sum(d.unfinished) OVER w - first_value(d.unfinished) OVER w AS sub_tasks
+              FROM (SELECT * FROM rvq.open_tasks AS t WHERE t.deadline_at <= v_now
+                     ORDER BY t.deadline_at LIMIT p_limit) AS d
+            WINDOW w AS (ORDER BY d.deadline_at, d.id ROWS UNBOUNDED PRECEDING)) AS o;
+    ended := cardinality(rvq.end_tasks(v_ids, 'failed'));
+    is_full := v_found > 0 AND (v_found = p_limit OR v_found > cardinality(v_ids));
+    RETURN NEXT;
 END $$;
 
-COMMENT ON FUNCTION rvq.end_overdue_tasks(p_limit integer) IS 'Fail the tasks whose deadline has passed, a batch at a time; return how many.';
+COMMENT ON FUNCTION rvq.end_overdue_tasks(p_limit integer) IS 'Fail the tasks whose deadline has passed, a batch at a time; return how many, and whether there may be more.';
 
 CREATE FUNCTION rvq.end_tasks(p_task_ids bigint[], p_end_as rvq.task_status) RETURNS bigint[]
     LANGUAGE plpgsql
@@ -815,7 +826,7 @@ END $$;
 
 COMMENT ON FUNCTION rvq.expire_delivery_leases(p_limit integer) IS 'Make the deliveries of dispatchers that vanished due at once; return how many.';
 
-CREATE FUNCTION rvq.expire_leases(p_limit integer) RETURNS integer
+CREATE FUNCTION rvq.expire_leases(p_limit integer) RETURNS TABLE(expired integer, is_full boolean)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -834,15 +845,17 @@ DECLARE
     v_previous rvq.sub_task_status[];
     v_statuses rvq.outcome_status[];
     v_gated bigint[];
-    v_expired integer;
+    v_found integer;
     v_now timestamptz := rvq.clock();
 BEGIN
     PERFORM rvq.hold_door();
-    SELECT array_agg(e.id), array_agg(e.lease_token) INTO v_ids, v_tokens
-      FROM (SELECT s.id, s.lease_token FROM rvq.open_sub_tasks AS s
-             WHERE s.status = 'claimed' AND s.lease_expires_at <= v_now ORDER BY s.lease_expires_at LIMIT p_limit) AS e;
-    IF v_ids IS NULL THEN
-        RETURN 0;
+    SELECT count(*), array_agg(l.id) FILTER (WHERE l.fits), array_agg(l.lease_token) FILTER (WHERE l.fits)
+      INTO v_found, v_ids, v_tokens FROM rvq.list_expired_leases(p_limit, 20 * p_limit, v_now) AS l;
+    expired := 0;
+    is_full := v_found > 0 AND (v_found = p_limit OR v_found > cardinality(v_ids));
+    IF v_found = 0 THEN
+        RETURN NEXT;
+        RETURN;
     END IF;
     v_gated := rvq.hold_gates(v_ids);
     PERFORM rvq.lock_sub_tasks(
@@ -872,14 +885,14 @@ BEGIN
         SELECT r.queue, count(*), -count(*) FROM retried AS r GROUP BY r.queue)
     SELECT array_agg(rvq.task_of(f.id)), array_agg('claimed'::rvq.sub_task_status),
            array_agg('failed'::rvq.outcome_status), count(*) + (SELECT count(*) FROM retried)
-      INTO v_task_ids, v_previous, v_statuses, v_expired FROM failed AS f;
+      INTO v_task_ids, v_previous, v_statuses, expired FROM failed AS f;
     IF v_task_ids IS NOT NULL THEN
         PERFORM rvq.advance_tasks(v_task_ids, v_previous, v_statuses, NULL, v_now);
     END IF;
-    RETURN v_expired;
+    RETURN NEXT;
 END $$;
 
-COMMENT ON FUNCTION rvq.expire_leases(p_limit integer) IS 'End the leases that ran out, a batch at a time; return how many.';
+COMMENT ON FUNCTION rvq.expire_leases(p_limit integer) IS 'End the leases that ran out, a batch at a time; return how many, and whether there may be more.';
 
 CREATE FUNCTION rvq.explain_reports(p_outcomes text[], p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
     LANGUAGE sql
@@ -909,7 +922,7 @@ $$;
 
 COMMENT ON FUNCTION rvq.final_status(p_id bigint) IS 'Return how a sub_task that is not open ended last.';
 
-CREATE FUNCTION rvq.fold_counters() RETURNS integer
+CREATE FUNCTION rvq.fold_counters(p_limit integer DEFAULT NULL::integer) RETURNS integer
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -919,7 +932,9 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(1, 2) THEN
         RETURN 0;
     END IF;
-    WITH deleted AS (DELETE FROM rvq.counter_deltas RETURNING *),
+    WITH deleted AS (
+        DELETE FROM rvq.counter_deltas AS d
+         WHERE d.ctid = ANY (ARRAY(SELECT p.ctid FROM rvq.counter_deltas AS p LIMIT p_limit)) RETURNING d.*),
     folded AS (
         INSERT INTO rvq.counters AS c
         SELECT d.queue, coalesce(sum(d.scheduled), 0), coalesce(sum(d.queued), 0), coalesce(sum(d.claimed), 0),
@@ -944,7 +959,7 @@ BEGIN
     RETURN v_folded;
 END $$;
 
-COMMENT ON FUNCTION rvq.fold_counters() IS 'Move pending deltas into the counters; return how many.';
+COMMENT ON FUNCTION rvq.fold_counters(p_limit integer) IS 'Move pending deltas into the counters, a batch at a time; return how many.';
 
 CREATE FUNCTION rvq.gate_of(p_id bigint) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -1228,6 +1243,55 @@ $$;
 
 COMMENT ON FUNCTION rvq.list_due_hosts() IS 'Return the hosts with deliveries that nobody is sending, and when the oldest of each is due.';
 
+CREATE FUNCTION rvq.list_due_steps(p_days integer DEFAULT NULL::integer) RETURNS TABLE(step text, due bigint, seconds double precision, is_behind boolean)
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_now timestamptz := rvq.clock();
+    v_today integer := rvq.day_at(v_now);
+BEGIN
+    RETURN QUERY
+    SELECT d.step, d.due, greatest(0, extract(epoch FROM v_now - d.since))::float8,
+           coalesce(d.since < v_now - interval '1 minute', false)
+      FROM (SELECT 'promote_due', count(*), min(s.at)
+              FROM (SELECT o.due_at FROM rvq.open_sub_tasks AS o WHERE o.status = 'scheduled' AND o.due_at <= v_now
+                     ORDER BY o.due_at LIMIT 10000) AS s(at)
+            UNION ALL
+            SELECT 'expire_leases', count(*), min(nullif(s.at, '-infinity'))
+              FROM (SELECT o.lease_expires_at FROM rvq.open_sub_tasks AS o
+                     WHERE o.status = 'claimed' AND o.lease_expires_at <= v_now
+                     ORDER BY o.lease_expires_at LIMIT 10000) AS s(at)
+            UNION ALL
+            SELECT 'end_overdue_tasks', count(*), min(t.at)
+              FROM (SELECT o.deadline_at FROM rvq.open_tasks AS o WHERE o.deadline_at <= v_now
+                     ORDER BY o.deadline_at LIMIT 10000) AS t(at)
+            UNION ALL
+            SELECT 'expire_delivery_leases', count(*), min(l.at)
+              FROM (SELECT d.lease_expires_at FROM rvq.due_deliveries AS d
+                     WHERE d.lease_token IS NOT NULL AND d.lease_expires_at <= v_now
+                     ORDER BY d.host, d.lease_expires_at LIMIT 10000) AS l(at)
+            UNION ALL
+            SELECT 'drop_expired_partitions', count(*), min(e.ended_at + make_interval(days => p_days + 1))
+              FROM rvq.ended_days AS e WHERE e.ended_at <= v_now - make_interval(days => p_days + 1)
+           ) AS d(step, due, since)
+     WHERE p_days IS NOT NULL OR d.step <> 'drop_expired_partitions';
+    RETURN QUERY
+    SELECT 'fold_counters', count(*), NULL::float8, count(*) = 100000
+      FROM (SELECT FROM rvq.counter_deltas LIMIT 100000) AS d;
+    RETURN QUERY
+    SELECT 'create_partitions', count(*), NULL::float8, coalesce(min(d.day) <= v_today + 1, false)
+      FROM generate_series(v_today, v_today + 7) AS d(day)
+     WHERE to_regclass('rvq.sub_tasks_' || d.day) IS NULL OR to_regclass('rvq.outcomes_' || d.day) IS NULL;
+END $$;
+
+COMMENT ON FUNCTION rvq.list_due_steps(p_days integer) IS 'Return for each step of maintenance how much is due, for how many seconds, and whether that is late.';
+
 CREATE FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit integer) RETURNS TABLE(xid xid8, id bigint, body text)
     LANGUAGE plpgsql
     AS $$
@@ -1249,6 +1313,24 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit integer) IS 'Return the events after a place in the feed, in its order.';
+
+CREATE FUNCTION rvq.list_expired_leases(p_limit integer, p_sub_tasks integer, p_now timestamp with time zone) RETURNS TABLE(id bigint, lease_token uuid, fits boolean)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT c.id, c.lease_token,
+           sum(c.siblings) OVER w - first_value(c.siblings) OVER w <= p_sub_tasks
+      FROM (SELECT e.*, CASE WHEN rvq.is_gated(e.id)
+                                  AND 1 = row_number() OVER (PARTITION BY rvq.task_of(e.id) ORDER BY e.position)
+                             THEN coalesce((SELECT t.unfinished FROM rvq.open_tasks AS t
+                                             WHERE t.id = rvq.task_of(e.id)), 0) ELSE 0 END AS siblings
+              FROM (SELECT s.id, s.lease_token, row_number() OVER (ORDER BY s.lease_expires_at) AS position
+                      FROM rvq.open_sub_tasks AS s
+                     WHERE s.status = 'claimed' AND s.lease_expires_at <= p_now
+                     ORDER BY s.lease_expires_at LIMIT p_limit) AS e) AS c
+    WINDOW w AS (ORDER BY c.position ROWS UNBOUNDED PRECEDING)
+$$;
+
+COMMENT ON FUNCTION rvq.list_expired_leases(p_limit integer, p_sub_tasks integer, p_now timestamp with time zone) IS 'Return the leases that ran out, oldest first, and whether each fits into a batch.';
 
 CREATE FUNCTION rvq.list_expired_partitions(p_days integer) RETURNS TABLE(parent text, day integer)
     LANGUAGE sql
@@ -1455,7 +1537,7 @@ END $$;
 
 COMMENT ON FUNCTION rvq.promote_due(p_limit integer) IS 'Queue the scheduled sub_tasks whose time has come, a batch at a time; return how many.';
 
-CREATE FUNCTION rvq.raise_claim_floors() RETURNS integer
+CREATE FUNCTION rvq.raise_claim_floors(p_after text, p_limit integer) RETURNS TABLE(last_queue text, raised integer)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -1467,7 +1549,6 @@ CREATE FUNCTION rvq.raise_claim_floors() RETURNS integer
 DECLARE
     v_now timestamptz := rvq.clock();
     v_writers text[];
-    v_raised integer;
 BEGIN
     v_writers := ARRAY(SELECT l.virtualtransaction FROM pg_locks AS l
                         WHERE l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2 AND l.granted
@@ -1478,13 +1559,18 @@ BEGIN
                                WHERE l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2
                                  AND l.virtualtransaction = ANY (v_writers));
         IF i = 100 THEN
-            RETURN 0;
+            last_queue := p_after;
+            raised := 0;
+            RETURN NEXT;
+            RETURN;
         END IF;
         PERFORM pg_sleep(0.01);
     END LOOP;
+    last_queue := (SELECT max(c.queue) FROM (SELECT l.queue FROM rvq.counters AS l WHERE l.queue > p_after
+                                              ORDER BY l.queue LIMIT p_limit) AS c);
     INSERT INTO rvq.queues AS q (queue, claim_floor)
     SELECT c.queue, f.floor
-      FROM rvq.counters AS c
+      FROM (SELECT l.queue FROM rvq.counters AS l WHERE l.queue > p_after AND l.queue <= last_queue) AS c
       LEFT JOIN rvq.queues AS k ON k.queue = c.queue
       CROSS JOIN LATERAL (
           SELECT least(v_now, (SELECT s.queued_at FROM rvq.open_sub_tasks AS s
@@ -1494,11 +1580,14 @@ BEGIN
      WHERE f.floor > coalesce(k.claim_floor, '-infinity')
      ORDER BY c.queue
     ON CONFLICT (queue) DO UPDATE SET claim_floor = greatest(q.claim_floor, excluded.claim_floor);
-    GET DIAGNOSTICS v_raised = ROW_COUNT;
-    RETURN v_raised;
+    GET DIAGNOSTICS raised = ROW_COUNT;
+    IF NOT EXISTS (SELECT FROM rvq.counters AS l WHERE l.queue > last_queue) THEN
+        last_queue := '';
+    END IF;
+    RETURN NEXT;
 END $$;
 
-COMMENT ON FUNCTION rvq.raise_claim_floors() IS 'Let claim start at the oldest queued sub_task of each queue; return how many floors rose.';
+COMMENT ON FUNCTION rvq.raise_claim_floors(p_after text, p_limit integer) IS 'Let claim start at the oldest queued sub_task of each queue, a batch of queues at a time; return the last queue it looked at ('''' after the last of all), and how many floors rose.';
 
 CREATE FUNCTION rvq.random_hex() RETURNS text
     LANGUAGE sql
@@ -1512,6 +1601,27 @@ CREATE FUNCTION rvq.read_admission() RETURNS TABLE(refusal text, backlog bigint,
 
 COMMENT ON FUNCTION rvq.read_admission() IS 'Return why create refuses, or NULL, and what was measured last.';
 
+CREATE FUNCTION rvq.read_counters() RETURNS TABLE(queue text, scheduled bigint, queued bigint, claimed bigint, succeeded bigint, failed bigint, cancelled bigint, tasks_open bigint, tasks_started bigint, tasks_succeeded bigint, tasks_failed bigint, tasks_cancelled bigint, deliveries_pending bigint, deliveries_delivered bigint, deliveries_dead bigint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT c.queue, sum(c.scheduled)::bigint, sum(c.queued)::bigint, sum(c.claimed)::bigint, sum(c.succeeded)::bigint,
+           sum(c.failed)::bigint, sum(c.cancelled)::bigint, sum(c.tasks_open)::bigint, sum(c.tasks_started)::bigint,
+           sum(c.tasks_succeeded)::bigint, sum(c.tasks_failed)::bigint, sum(c.tasks_cancelled)::bigint,
+           sum(c.deliveries_pending)::bigint, sum(c.deliveries_delivered)::bigint, sum(c.deliveries_dead)::bigint
+      FROM (SELECT f.* FROM rvq.counters AS f
+            UNION ALL
+            SELECT d.queue, coalesce(sum(d.scheduled), 0), coalesce(sum(d.queued), 0), coalesce(sum(d.claimed), 0),
+                   coalesce(sum(d.succeeded), 0), coalesce(sum(d.failed), 0), coalesce(sum(d.cancelled), 0),
+                   coalesce(sum(d.tasks_open), 0), coalesce(sum(d.tasks_started), 0),
+                   coalesce(sum(d.tasks_succeeded), 0), coalesce(sum(d.tasks_failed), 0),
+                   coalesce(sum(d.tasks_cancelled), 0), coalesce(sum(d.deliveries_pending), 0),
+                   coalesce(sum(d.deliveries_delivered), 0), coalesce(sum(d.deliveries_dead), 0)
+              FROM rvq.counter_deltas AS d GROUP BY d.queue) AS c
+     GROUP BY c.queue
+$$;
+
+COMMENT ON FUNCTION rvq.read_counters() IS 'Return the exact counters of every queue.';
+
 CREATE FUNCTION rvq.read_event(p_event_id bigint) RETURNS text
     LANGUAGE sql STABLE
     AS $$ SELECT e.body FROM rvq.events AS e WHERE e.id = p_event_id $$;
@@ -1524,7 +1634,7 @@ CREATE FUNCTION rvq.read_queue(p_queue text) RETURNS TABLE(paused boolean, sched
     SELECT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = p_queue), false),
            greatest(coalesce(sum(c.scheduled), 0), 0)::bigint, greatest(coalesce(sum(c.queued), 0), 0)::bigint,
            greatest(coalesce(sum(c.claimed), 0), 0)::bigint
-      FROM rvq.current_counters AS c WHERE c.queue = p_queue
+      FROM rvq.read_counters() AS c WHERE c.queue = p_queue
 $$;
 
 COMMENT ON FUNCTION rvq.read_queue(p_queue text) IS 'Return whether a queue is paused and what waits in it. A queue nobody used yet is empty and not paused.';
@@ -1714,7 +1824,7 @@ END $_$;
 
 COMMENT ON FUNCTION rvq.repair_counters() IS 'Set the counters that drifted to the truth; return how many.';
 
-CREATE FUNCTION rvq.rescue_below_floors() RETURNS integer
+CREATE FUNCTION rvq.rescue_below_floors(p_limit integer DEFAULT 1000, p_seconds double precision DEFAULT NULL::double precision) RETURNS integer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -1724,21 +1834,29 @@ CREATE FUNCTION rvq.rescue_below_floors() RETURNS integer
     SET jit TO 'off'
     AS $$
 DECLARE
+    v_below bigint[];
     v_rescued integer;
 BEGIN
     PERFORM rvq.hold_door();
-    WITH below AS MATERIALIZED (
+    v_below := ARRAY(
         SELECT s.id
           FROM rvq.queues AS q
-          JOIN rvq.open_sub_tasks AS s
-            ON s.status = 'queued' AND NOT s.requeued AND s.queue = q.queue AND s.queued_at < q.claim_floor
+          CROSS JOIN LATERAL (
+              SELECT o.id FROM rvq.open_sub_tasks AS o
+               WHERE o.status = 'queued' AND NOT o.requeued AND o.queue = q.queue AND o.queued_at < q.claim_floor
+                 AND o.queued_at >= coalesce(q.claim_floor - make_interval(secs => p_seconds), '-infinity')
+               ORDER BY o.queued_at LIMIT p_limit) AS s
+         LIMIT p_limit);
+    WITH below AS MATERIALIZED (
+        SELECT s.id FROM rvq.open_sub_tasks AS s
+         WHERE s.id = ANY (v_below) AND s.status = 'queued' AND NOT s.requeued
          ORDER BY s.queued_at, s.id FOR UPDATE OF s SKIP LOCKED)
     UPDATE rvq.open_sub_tasks AS s SET requeued = true FROM below AS b WHERE s.id = b.id;
     GET DIAGNOSTICS v_rescued = ROW_COUNT;
     RETURN v_rescued;
 END $$;
 
-COMMENT ON FUNCTION rvq.rescue_below_floors() IS 'Requeue the sub_tasks that are queued below their queue''s floor; return how many.';
+COMMENT ON FUNCTION rvq.rescue_below_floors(p_limit integer, p_seconds double precision) IS 'Requeue sub_tasks that are queued below their queue''s floor, a batch at a time; return how many.';
 
 CREATE FUNCTION rvq.reset() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2011,7 +2129,7 @@ CREATE FUNCTION rvq.stats() RETURNS text
                greatest(c.tasks_failed, 0) AS tasks_failed, greatest(c.tasks_cancelled, 0) AS tasks_cancelled,
                greatest(c.deliveries_pending, 0) AS pending, greatest(c.deliveries_delivered, 0) AS delivered,
                greatest(c.deliveries_dead, 0) AS dead
-          FROM rvq.current_counters AS c),
+          FROM rvq.read_counters() AS c),
     total AS (
         SELECT coalesce(sum(tasks_open), 0) AS open, coalesce(sum(tasks_started), 0) AS started,
                coalesce(sum(tasks_succeeded), 0) AS tasks_succeeded, coalesce(sum(tasks_failed), 0) AS tasks_failed,

@@ -3,6 +3,7 @@
     DatabaseError            every failure that the caller can only wait out
       DatabaseUnavailable    unreachable, starting, stopping, read-only, or full
         DatabaseReadOnly     this node takes no writes; another one may
+        AnswerLost           the statement was sent, and no answer came
         DatabaseUnfit        it can't be used as it is set up: waiting alone does not help
       PoolExhausted          the budget of connections is used up
       StatementTimeout       a statement or lock timeout
@@ -31,6 +32,10 @@ class DatabaseUnavailable(DatabaseError):
 
 class DatabaseReadOnly(DatabaseUnavailable):
     """The connection leads to a node that takes no writes: a standby, or one that is fenced off."""
+
+
+class AnswerLost(DatabaseUnavailable):
+    """The statement was sent, and no answer came: if it writes, nobody knows whether it did."""
 
 
 class DatabaseUnfit(DatabaseUnavailable):
@@ -76,13 +81,17 @@ GRANT = "grant what is missing: as the schema's owner, rvq migrate --grant api=R
 ON_A_STANDBY = ("0A000", "55000", "XX000")
 
 
-def translate(error: psycopg2.Error) -> Exception:
-    """Return one of our errors, or the error itself. The text is the server's first line, never a URL."""
+def translate(error: psycopg2.Error, *, was_sent: bool = False) -> Exception:
+    """Return one of our errors, or the error itself. The text is the server's first line, never a URL.
+
+    `was_sent`: the connection was there, and the statement may have reached the server.
+    """
     code = error.pgcode
     if code is None:
         # No SQLSTATE: the connection failed, or was lost before a response came.
         gone = isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError)
-        return DatabaseUnavailable("no answer from the database") if gone else error
+        lost = AnswerLost if was_sent else DatabaseUnavailable
+        return lost("no answer from the database") if gone else error
     meaning = MEANINGS.get(code) or MEANINGS.get(code[:2])
     if meaning is None and code in ON_A_STANDBY and _came_from_standby(error):
         meaning = DatabaseReadOnly

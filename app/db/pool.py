@@ -16,14 +16,15 @@ from typing import Any
 import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
-from app.db.connection import (
-    Connection,
-    close_quietly,
-    connect,
-    cut_off,
-    was_ended_by_server,
+from app.db.connection import Connection, close_quietly, connect, cut_off, was_ended_by_server
+from app.db.errors import (
+    AnswerLost,
+    DatabaseReadOnly,
+    DatabaseUnavailable,
+    OutcomeUnknown,
+    PoolExhausted,
+    translate,
 )
-from app.db.errors import DatabaseReadOnly, DatabaseUnavailable, PoolExhausted, translate
 
 Row = tuple[Any, ...]
 Params = Sequence[object]
@@ -67,7 +68,7 @@ class Pool:
         # A stack, the last used on top; None stands for a connection that is opened at its next use.
         self._free: list[Connection | None] = [None] * size
         self._freed = threading.Condition(threading.Lock())
-        # When each connection in use was taken, by the monotonic clock.
+        # When each in use was taken, by the monotonic clock, later by what its call may take longer.
         self._taken_at: dict[Connection, float] = {}
         # Those in use when their node was left; they are closed when they are given back.
         self._left: set[Connection] = set()
@@ -120,15 +121,19 @@ class Pool:
                 self._free[index] = None
                 close_quietly(connection)
 
-    def rows(self, sql: str, params: Params = ()) -> list[Row]:
-        """Run one statement; return its rows. Raise DatabaseError, or psycopg2's own for what SQL refused."""
-        with self.connection() as connection:
+    def rows(self, sql: str, params: Params = (), *, limit_ms: int | None = None) -> list[Row]:
+        """Run one statement; return its rows. Raise DatabaseError, or psycopg2's own for what SQL refused.
+
+        `limit_ms`: the statement timeout of this call, in place of the pool's.
+        """
+        limit = "" if limit_ms is None else f"SET LOCAL statement_timeout = {limit_ms}; "
+        with self.connection(limit_ms) as connection:
             try:
                 with connection.cursor() as cursor:
-                    cursor.execute(sql, params)
+                    cursor.execute(limit + sql, params)
                     return cursor.fetchall() if cursor.description else []
             except psycopg2.Error as error:
-                raise translate(error) from error
+                raise translate(error, was_sent=True) from error
 
     def row(self, sql: str, params: Params = ()) -> Row | None:
         """Return the first row, or None."""
@@ -139,16 +144,27 @@ class Pool:
         """Return the first column of the first row. Raise LookupError when there is none."""
         return self.rows(sql, params)[0][0]
 
+    def change(self, sql: str, params: Params = (), *, limit_ms: int | None = None) -> Any:
+        """Run one statement that writes; return its only value. Raise OutcomeUnknown if no answer came."""
+        try:
+            return self.rows(sql, params, limit_ms=limit_ms)[0][0]
+        except AnswerLost as error:
+            raise OutcomeUnknown(str(error), error.retry_after) from error
+
     @contextlib.contextmanager
-    def connection(self) -> Iterator[Connection]:
-        """Yield a connection that was alive a moment ago; afterwards keep it, or close it if not clean."""
+    def connection(self, limit_ms: int | None = None) -> Iterator[Connection]:
+        """Yield a connection that was alive a moment ago; afterwards keep it, or close it if not clean.
+
+        `limit_ms`: a statement timeout that is set on it, if not the pool's.
+        """
         connection = self._take()
         try:
             if connection is None or was_ended_by_server(connection):
                 close_quietly(connection)
                 connection = None
                 connection = self._connect()
-            self._taken_at[connection] = time.monotonic()
+            more_ms = max(0, (limit_ms or 0) - self._statement_timeout_ms)
+            self._taken_at[connection] = time.monotonic() + more_ms / 1000
             yield connection
         except DatabaseReadOnly:
             self._leave_node()

@@ -8,6 +8,8 @@ from app.db import Pool
 from app.db.errors import DatabaseReadOnly, translate
 from app.db.migrations import schema_is_current
 
+LATE = "SELECT s.step FROM rvq.list_due_steps() AS s WHERE s.is_behind ORDER BY s.step"
+
 
 class Store:
     def __init__(self, pool: Pool) -> None:
@@ -16,6 +18,10 @@ class Store:
     def stats(self) -> str:
         """Return counts by status as a JSON document."""
         return str(self._pool.value("SELECT rvq.stats()"))
+
+    def late_steps(self) -> list[str]:
+        """Return the steps of maintenance that have something to do for more than a minute."""
+        return [step for (step,) in self._pool.rows(LATE)]
 
     def is_writable(self) -> bool:
         """Ask whether the database takes writes; if not, the pool looks for a node that does."""

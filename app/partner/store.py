@@ -115,7 +115,7 @@ class Store:
 
     def cancel_task(self, task_id: int) -> str:
         """Cancel a task; return cancelled, finished or unknown."""
-        return str(self._pool.value("SELECT rvq.cancel_task(%s)", (task_id,)))
+        return str(self._pool.change("SELECT rvq.cancel_task(%s)", (task_id,)))
 
     def list_deliveries(
         self, task_id: int, limit: int, after: tuple[int, int]
@@ -135,7 +135,7 @@ class Store:
 
         Return redelivered, in_flight, too_often, nothing_to_send or unknown.
         """
-        return str(self._pool.value("SELECT rvq.redeliver_task(%s)", (task_id,)))
+        return str(self._pool.change("SELECT rvq.redeliver_task(%s)", (task_id,)))
 
     def list_events(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, str]]:
         """Return (xid, id, body) of the events after an (xid, id), in the order of the feed."""

@@ -13,8 +13,9 @@ Problem
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -197,6 +198,15 @@ class NotReady(Passing):
 
 class Unexpected(Problem):
     """Something went wrong on our side."""
+
+
+@contextlib.contextmanager
+def already_done(what: str) -> Iterator[None]:
+    """Say that the change was made, if reading what is shown of it fails."""
+    try:
+        yield
+    except DatabaseError as error:
+        raise OutcomeIsUnknown(f"{what}, but could not be read afterwards", error.retry_after) from error
 
 
 def problem_of(error: DatabaseError) -> Problem:

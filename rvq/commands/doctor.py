@@ -9,7 +9,7 @@ from app.settings import Settings, load_settings
 from app.webhooks.addresses import AllowedHost
 from rvq.doctor import allowlist
 from rvq.doctor.checks import examine
-from rvq.doctor.findings import Finding
+from rvq.doctor.finding import Finding
 from rvq.doctor.store import open_store
 from rvq.tables import table
 

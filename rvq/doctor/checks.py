@@ -9,7 +9,8 @@ from app.db.migrations import MigrationError
 from app.db.session import PINNED, TIMEOUTS
 from app.ids import delivery_id, sub_task_id, task_id
 from app.settings import Settings, require_delivery
-from rvq.doctor.findings import Finding, Level
+from rvq.doctor import upkeep
+from rvq.doctor.finding import Finding, Level, level_of
 from rvq.doctor.roles import of_roles
 from rvq.doctor.store import Store
 
@@ -34,10 +35,6 @@ ASKED = [
 ]
 
 Check = Callable[[Store], Iterator[Finding]]
-
-
-def _level(value: float, advice_above: float, wrong_above: float) -> Level:
-    return "wrong" if value > wrong_above else "advice" if value > advice_above else "ok"
 
 
 def of_settings(settings: Settings) -> Iterator[Finding]:
@@ -96,7 +93,7 @@ def of_clock(store: Store) -> Iterator[Finding]:
     skew = store.skew()
     off = max(0.0, abs(skew.seconds) - skew.uncertain)
     yield Finding(
-        _level(off, SKEW_ADVICE_SECONDS, SKEW_SECONDS),
+        level_of(off, SKEW_ADVICE_SECONDS, SKEW_SECONDS),
         "clock",
         f"the database's is {off:.1f} s off this machine's",
     )
@@ -111,7 +108,7 @@ def of_connections(store: Store, settings: Settings) -> Iterator[Finding]:
     needed = settings.db_pool + settings.dispatcher_db_pool
     others = store.connections_of_others()
     text = f"{needed} for the API and one dispatcher, {others} of others, room for {room}"
-    yield Finding(_level(needed, room - others, room), "connections", text)
+    yield Finding(level_of(needed, room - others, room), "connections", text)
 
 
 def of_configuration(store: Store) -> Iterator[Finding]:
@@ -172,10 +169,10 @@ def of_vacuum(store: Store) -> Iterator[Finding]:
     age, who = store.oldest_transaction() or (0.0, "")
     bound = admission.max_transaction_age
     text = f"{age:.0f} s, the bound is {bound:.0f} {f'({who})' if who else ''}".strip()
-    yield Finding(_level(age, bound / 4, bound), "oldest transaction", text)
+    yield Finding(level_of(age, bound / 4, bound), "oldest transaction", text)
     dead, most = store.dead_tuples(), admission.max_dead_tuples
     text = f"{dead} in the tables of open work, the bound is {most}"
-    yield Finding(_level(dead, most / 4, most), "dead tuples", text)
+    yield Finding(level_of(dead, most / 4, most), "dead tuples", text)
 
 
 def of_dispatcher(store: Store) -> Iterator[Finding]:
@@ -231,6 +228,7 @@ def examine(store: Store, settings: Settings) -> Iterator[Finding]:
     if all(finding.level != "wrong" for finding in first if finding.what == "schema"):
         yield from _despite_rights(of_connections(store, settings))
         yield from _despite_rights(of_retention(store, settings))
+        yield from _despite_rights(upkeep.of_steps(store, settings.retention_days))
         for check in NEED_SCHEMA:
             yield from _despite_rights(check(store))
 

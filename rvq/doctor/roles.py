@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.db.rights import PARTS, describe, lacking, missing
-from rvq.doctor.findings import Finding
+from rvq.doctor.finding import Finding
 from rvq.doctor.store import Store
 
 

@@ -81,6 +81,17 @@ SELECT u.url, sum(u.tasks)::bigint, sum(u.deliveries)::bigint FROM (
     SELECT d.url, 0, 1 FROM rvq.due_deliveries AS d) AS u
  GROUP BY u.url ORDER BY u.url"""
 
+DUE_STEPS = "SELECT s.step, s.due, s.seconds, s.is_behind FROM rvq.list_due_steps(%s) AS s"
+
+
+class DueStep(NamedTuple):
+    """A step of maintenance, how much is due (counted up to a bound), and for how long the oldest is."""
+
+    step: str
+    due: int
+    seconds: float | None
+    is_behind: bool
+
 
 class Admission(NamedTuple):
     """The state of admission control, in seconds; `checked_ago` is None when no dispatcher ever looked."""
@@ -185,6 +196,9 @@ class Store:
     def open_days(self, retention_days: int) -> list[OpenDay]:
         rows = self._rows(OPEN_DAYS, (retention_days,))
         return [OpenDay(day, task_of(first), is_open) for day, first, is_open in rows]
+
+    def due_steps(self, retention_days: int) -> list[DueStep]:
+        return [DueStep(*row) for row in self._rows(DUE_STEPS, (retention_days,))]
 
     def set_aside(self) -> list[tuple[str, str, int, int]]:
         """Return kind, reason, how many, and the first id of what was found damaged."""

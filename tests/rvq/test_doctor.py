@@ -11,7 +11,7 @@ from app.settings import Settings, load_settings
 from rvq.__main__ import main
 from rvq.doctor import checks
 from rvq.doctor.checks import examine
-from rvq.doctor.findings import Finding
+from rvq.doctor.finding import Finding
 from rvq.doctor.store import Store, open_store
 from tests.sql.calls import Calls
 from tests.support.database import Database

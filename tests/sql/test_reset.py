@@ -162,7 +162,7 @@ def one_of_everything(client: Calls, rng: random.Random) -> None:
     client.retry(task_id)
     client.rows("SELECT rvq.redeliver_task(%s)", (task_id,))
     client.fold()
-    client.rows("SELECT rvq.raise_claim_floors()") if rng.random() < 0.1 else client.stats()
+    client.raise_floors() if rng.random() < 0.1 else client.stats()
     client.tasks(limit=3)
     client.expire_deliveries()
 

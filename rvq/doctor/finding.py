@@ -1,4 +1,4 @@
-"""What a check of the doctor says."""
+"""What a check of the doctor's says."""
 
 from __future__ import annotations
 
@@ -15,3 +15,7 @@ class Finding:
     level: Level
     what: str
     text: str
+
+
+def level_of(value: float, advice_above: float, wrong_above: float) -> Level:
+    return "wrong" if value > wrong_above else "advice" if value > advice_above else "ok"
