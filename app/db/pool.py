@@ -96,7 +96,7 @@ class Pool:
     def open(self, warm_up: Sequence[str] = ()) -> None:
         """Open every connection and run the `warm_up` statements on each: a backend's first call is slow.
 
-        Raise DatabaseUnavailable, with no connection left open, if one fails.
+        Raise a DatabaseError, with no connection left open, if one fails.
         """
         self._closed = threading.Event()
         try:
@@ -105,6 +105,9 @@ class Pool:
                 with connection.cursor() as cursor:
                     for statement in warm_up:
                         cursor.execute(statement)
+        except psycopg2.Error as error:
+            self.close()
+            raise translate(error) from error
         except Exception:
             self.close()
             raise
