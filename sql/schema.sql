@@ -461,7 +461,8 @@ END $$;
 COMMENT ON FUNCTION rvq.complete_sub_tasks(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[], p_retryable boolean[], p_retry_after double precision[]) IS 'Store reports of workers; return for each, in order, succeeded, retrying, failed, duplicate, stale or unknown.';
 
 CREATE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_today integer := rvq.day_at(rvq.clock());
@@ -663,7 +664,8 @@ END $_$;
 COMMENT ON FUNCTION rvq.drop_day_of_tasks(p_day integer, p_days integer) IS 'Drop the tasks of a day that ended p_days ago, counters included; return false when it did not, or a lock was not to be had.';
 
 CREATE FUNCTION rvq.drop_expired_partitions(p_days integer) RETURNS integer
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_partition record;
@@ -1541,7 +1543,8 @@ END $$;
 COMMENT ON FUNCTION rvq.oldest_queued_at(p_queue text) IS 'Return since when the oldest queued sub_task of a queue is queued.';
 
 CREATE FUNCTION rvq.open_day(p_now timestamp with time zone) RETURNS bigint
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_day integer := rvq.day_at(p_now);
@@ -1811,7 +1814,8 @@ COMMENT ON COLUMN rvq.server_runs.first_xid IS 'No event of an earlier run has t
 COMMENT ON COLUMN rvq.server_runs.xid_offset IS 'How far the xids of its events are ahead of the server''s own: a restored database may be on a younger server.';
 
 CREATE FUNCTION rvq.record_server() RETURNS rvq.server_runs
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_run rvq.server_runs;
@@ -2041,7 +2045,8 @@ END $$;
 COMMENT ON FUNCTION rvq.rescue_below_floors(p_limit integer, p_seconds double precision) IS 'Requeue sub_tasks that are queued below their queue''s floor, a batch at a time; return how many.';
 
 CREATE FUNCTION rvq.reset() RETURNS void
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_tables text;
@@ -2050,7 +2055,8 @@ BEGIN
     SELECT string_agg(format('ONLY %s', c.oid::regclass), ', ') INTO v_tables
       FROM pg_class AS c
      WHERE c.relnamespace = 'rvq'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
-       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'server_runs', 'id_days', 'queues', 'admission');
+       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'schema_roles', 'server_runs',
+                             'id_days', 'queues', 'admission');
     FOR i IN 1 .. 1000 LOOP
         EXIT WHEN v_tables IS NULL;
         BEGIN
@@ -2884,6 +2890,14 @@ COMMENT ON TABLE rvq.schema_migrations IS 'The migrations that this database has
 
 COMMENT ON COLUMN rvq.schema_migrations.release IS 'The release (sql/releases.toml) that brought it.';
 
+CREATE TABLE rvq.schema_roles (
+    part text NOT NULL,
+    role name NOT NULL,
+    CONSTRAINT schema_roles_part_check CHECK ((part = ANY (ARRAY['api'::text, 'dispatcher'::text])))
+);
+
+COMMENT ON TABLE rvq.schema_roles IS 'The roles that have been given what the API or the dispatcher needs. Each migration does it again.';
+
 CREATE TABLE rvq.set_aside (
     kind text NOT NULL,
     id bigint NOT NULL,
@@ -2957,6 +2971,9 @@ ALTER TABLE ONLY rvq.schema_functions
 
 ALTER TABLE ONLY rvq.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY rvq.schema_roles
+    ADD CONSTRAINT schema_roles_pkey PRIMARY KEY (part, role);
 
 ALTER TABLE ONLY rvq.server_runs
     ADD CONSTRAINT server_runs_pkey PRIMARY KEY (id);

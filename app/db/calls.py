@@ -1,9 +1,9 @@
 """The calls that are under way on a pool's connections, and how those that take too long are given up.
 
 The server ends a statement at its timeout. It does not end a commit that waits for a synchronous standby, and
-nothing at all while it is frozen or cut off. So a call that is overdue is cancelled first, which ends the wait of
-a commit; then nobody knows whether the standby has it. One that does not end even so is cut off, and its
-backend may live on: it keeps its place in the budget of connections until it is seen to be gone.
+nothing at all while it is frozen or cut off. So a call that is overdue is cancelled first, which ends the
+wait of a commit; then nobody knows whether the standby has it. One that does not end even so is cut off, and
+its backend may live on: it keeps its place in the budget of connections until it is seen to be gone.
 """
 
 from __future__ import annotations

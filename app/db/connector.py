@@ -15,7 +15,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 # Only those of our own name: behind a pooler a process id says nothing.
 END_BACKENDS = """
 SELECT count(pg_terminate_backend(a.pid)) FROM pg_stat_activity AS a
- WHERE a.pid = ANY (%s) AND a.pid <> pg_backend_pid() AND a.usename = current_user AND a.application_name = %s"""
+ WHERE a.pid = ANY (%s) AND a.pid <> pg_backend_pid()
+   AND a.usename = current_user AND a.application_name = %s"""
 
 
 class Connector:

@@ -17,7 +17,7 @@ import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
 from app.db.calls import CANCEL_SECONDS, Calls
-from app.db.connection import Connection, close_quietly, was_ended_by_server
+from app.db.connection import Connection, close_quietly, has_cancelled_wait, was_ended_by_server
 from app.db.connector import Connector
 from app.db.errors import (
     AnswerLost,
@@ -25,9 +25,9 @@ from app.db.errors import (
     DatabaseReadOnly,
     DatabaseUnavailable,
     OutcomeUnknown,
-    PoolExhausted,
     translate,
 )
+from app.db.places import Places
 
 log = logging.getLogger("rvq.database")
 
@@ -64,41 +64,34 @@ class Pool:
         lock_timeout_ms: int = 5_000,
     ) -> None:
         self.size = size
+        # The number of calls that may be under way or wait at the same time.
+        self.max_calls = size + max_waiting
         self._connector = Connector(url, application_name, statement_timeout_ms, lock_timeout_ms)
-        self._max_waiting = max_waiting
-        self._wait_seconds = wait_seconds
+        self._places = Places(size, max_waiting, wait_seconds)
         self._statement_timeout_ms = statement_timeout_ms
-        # A stack, the last used on top; None stands for a connection that is opened at its next use.
-        self._free: list[Connection | None] = [None] * size
-        self._freed = threading.Condition(threading.Lock())
         self._calls = Calls()
         # Backends that were cut off, by process id: each keeps a place until it is gone.
         self._cut_off: list[int] = []
         # Those in use when their node was left; they are closed when they are given back.
         self._left: set[Connection] = set()
         self._left_at = float("-inf")
+        self._lock = threading.Lock()
         self._closed = threading.Event()
-        self._waiting = 0
-
-    @property
-    def max_calls(self) -> int:
-        """The number of calls that may be under way or wait at the same time."""
-        return self.size + self._max_waiting
 
     @property
     def waiting(self) -> int:
         """The number of calls that wait for a connection at this moment."""
-        return self._waiting
+        return self._places.waiting
 
     @property
     def in_use(self) -> int:
         """The number of connections in use at this moment."""
-        return self.size - len(self._free)
+        return self.size - self._places.free
 
     def open(self, warm_up: Sequence[str] = ()) -> None:
         """Open every connection and run the `warm_up` statements on each: a backend's first call is slow.
 
-        Raise DatabaseUnavailable, with no connection left open, if one fails.
+        Raise a DatabaseError, with no connection left open, if one fails.
         """
         self._closed = threading.Event()
         threading.Thread(target=self._watch, args=(self._closed,), name="pool-watch", daemon=True).start()
@@ -110,7 +103,7 @@ class Pool:
             raise
 
     def _warm_up(self, index: int, statements: Sequence[str]) -> None:
-        connection = self._free[index] = self._free[index] or self._connect()
+        connection = self._places.fill(index, self._connect)
         self._calls.begin(connection)
         try:
             with connection.cursor() as cursor:
@@ -125,11 +118,8 @@ class Pool:
 
     def close(self) -> None:
         """Close all free connections; one in use is closed when it is given back."""
-        with self._freed:
-            self._closed.set()
-            for index, connection in enumerate(self._free):
-                self._free[index] = None
-                close_quietly(connection)
+        self._closed.set()
+        self._places.close_free()
 
     def rows(self, sql: str, params: Params = (), *, limit_ms: int | None = None) -> list[Row]:
         """Run one statement; return its rows. Raise DatabaseError, or psycopg2's own for what SQL refused.
@@ -167,12 +157,13 @@ class Pool:
 
         `limit_ms`: a statement timeout that is set on it, if not the pool's.
         """
-        connection = self._take()
+        connection = self._places.take()
         try:
             if connection is not None and was_ended_by_server(connection):
                 close_quietly(connection)
                 connection = None
-                self._drop_ended()
+                # A restart or a switch ends all at once.
+                self._places.close_free(was_ended_by_server)
             connection = connection or self._connect()
             self._calls.begin(connection, max(0, (limit_ms or 0) - self._statement_timeout_ms) / 1000)
             yield connection
@@ -193,22 +184,12 @@ class Pool:
         A session that began while the node was read-only stays so for good, and an address may have moved to
         another node. A pause keeps calls that go on failing from connecting anew each time.
         """
-        with self._freed:
+        with self._lock:
             if time.monotonic() < self._left_at + LEAVE_EVERY_SECONDS:
                 return
             self._left_at = time.monotonic()
             self._left.update(self._calls.connections())
-            for index, connection in enumerate(self._free):
-                self._free[index] = None
-                close_quietly(connection)
-
-    def _drop_ended(self) -> None:
-        """Close the free connections that the server has ended: a restart or a switch ends all at once."""
-        with self._freed:
-            for index, connection in enumerate(self._free):
-                if connection is not None and was_ended_by_server(connection):
-                    self._free[index] = None
-                    close_quietly(connection)
+        self._places.close_free()
 
     def _watch(self, closed: threading.Event) -> None:
         """Give up overdue calls until the pool is closed. Without a statement timeout, none is overdue."""
@@ -223,38 +204,20 @@ class Pool:
 
         Raise DatabaseError when the database is away.
         """
-        with self._freed:
+        with self._lock:
             backends = self._cut_off[:]
         if backends and not self._connector.end_backends(backends):
-            with self._freed:
+            with self._lock:
                 del self._cut_off[: len(backends)]
-                self._free += [None] * len(backends)
-                self._freed.notify_all()
-
-    def _take(self) -> Connection | None:
-        with self._freed:
-            if not self._free:
-                self._wait()
-            return self._free.pop()
-
-    def _wait(self) -> None:
-        """Wait, with the lock held, until a connection is free. Raise PoolExhausted if none comes free."""
-        if self._waiting >= self._max_waiting:
-            raise PoolExhausted(f"all {self.size} connections are in use and {self._waiting} calls wait")
-        self._waiting += 1
-        try:
-            if not self._freed.wait_for(lambda: self._free, self._wait_seconds):
-                raise PoolExhausted(f"no connection came free in {self._wait_seconds} s")
-        finally:
-            self._waiting -= 1
+            self._places.give_back(*[None] * len(backends))
 
     def _require_commit(self, connection: Connection) -> None:
-        """Raise AnswerLost if the call was cancelled and ended well all the same.
+        """Raise AnswerLost if a cancel, ours or an operator's, has ended the commit's wait for a standby.
 
-        The cancel has ended its wait for a synchronous standby: it is committed here, perhaps not there.
+        The server calls that a success: it is committed there, perhaps not on the standby.
         """
         call = self._calls.end(connection)
-        if call and call.cancelled_at is not None:
+        if call and (call.cancelled_at is not None or has_cancelled_wait(connection)):
             raise AnswerLost("the commit took too long, and may be lost if this server is")
 
     def _give_back(self, connection: Connection | None) -> None:
@@ -262,18 +225,16 @@ class Pool:
         if connection is not None:
             call = self._calls.end(connection)  # before it is free: nothing must end the next caller's call
             left_backend = call and call.left_backend
-            with self._freed:
+            with self._lock:
                 is_left = connection in self._left
                 self._left.discard(connection)
+                if left_backend:
+                    self._cut_off.append(left_backend)
             if is_left or self._closed.is_set() or not _is_clean(connection):
                 close_quietly(connection)
                 connection = None
-        with self._freed:
-            if left_backend:
-                self._cut_off.append(left_backend)
-            else:
-                self._free.append(connection)
-                self._freed.notify()
+        if not left_backend:
+            self._places.give_back(connection)
 
     def _connect(self) -> Connection:
         if self._closed.is_set():

@@ -25,7 +25,7 @@ def healthz(_context: Context[Store], _request: Request) -> Response:
 
 @routes.get("/readyz", Readiness, problems=(NotReady,))
 def readyz(context: Context[Store], _request: Request) -> Response:
-    """Tell whether requests can be served: schema current, database writable.
+    """Tell whether requests can be served: schema current, database writable, commits go through.
 
     `behind` names the steps of maintenance that are late, if any are: requests are served all the same, and
     what the steps do comes late.
@@ -34,6 +34,8 @@ def readyz(context: Context[Store], _request: Request) -> Response:
         raise NotReady("the database's schema is not the one of this release")
     if not context.store.is_writable():
         raise NotReady("the database takes no writes")
+    if why := context.store.why_no_commit():
+        raise NotReady(why)
     return json_response(Readiness("ready", context.store.late_steps()))
 
 

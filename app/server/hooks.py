@@ -23,11 +23,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-import psycopg2
-
 from app import cpu
-from app.db import DatabaseError, DatabaseUnavailable, Pool, partitions
-from app.db.migrations import MigrationError, migrate
+from app.db import DatabaseError, Pool, connect, partitions
+from app.db.migrations import MigrationError, migrate, newer_release
+from app.db.rights import require_rights
 from app.db.server import record_server
 from app.db.sql_files import SqlFiles
 from app.logs import configure_logging
@@ -177,7 +176,7 @@ def post_fork(_server: Any, worker: Any) -> None:
     pool = make_pool(settings)
     try:
         pool.open([*PARTNER, *WORKER])
-    except (DatabaseUnavailable, psycopg2.Error) as error:
+    except DatabaseError as error:
         log.error("no warm connections: %s", error)
         pool = make_pool(settings)
 
@@ -231,6 +230,9 @@ def _reset_stop_signals() -> None:
 
 def _prepare_database() -> None:
     report = migrate(settings.database_url, SqlFiles.read())
+    with contextlib.closing(connect(settings.database_url, "rvq-api")) as connection:
+        if newer_release(connection) is None:
+            require_rights(connection, "api")
     partitions.create_partitions(settings.database_url)
     if changed := record_server(settings.database_url):
         log.warning(changed)

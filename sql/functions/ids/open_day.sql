@@ -3,7 +3,7 @@
 -- So they are above what was lost as long as there were fewer tasks than that, and above what is stored in any case.
 -- Locks: those who begin a run or a day, in turn.
 CREATE OR REPLACE FUNCTION rvq.open_day(p_now timestamptz) RETURNS bigint
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     v_day integer := rvq.day_at(p_now);
@@ -29,3 +29,4 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION rvq.open_day(timestamptz) IS
     'Say where the ids of this day begin, unless it is said already; return the base of the day.';
+REVOKE ALL ON FUNCTION rvq.open_day(timestamptz) FROM PUBLIC;

@@ -83,13 +83,13 @@ def test_an_audit_may_take_longer_than_other_calls(
     monkeypatch.setattr("app.db.pool.OVERDUE_SECONDS", 0.0)
     monkeypatch.setattr("app.db.pool.WATCH_SECONDS", 0.05)
     looks = threading.Semaphore(0)
-    look = Pool.cut_off_overdue
+    look = Pool.give_up_overdue
 
     def counted(pool: Pool, limit_seconds: float) -> int:
         looks.release()
         return look(pool, limit_seconds)
 
-    monkeypatch.setattr(Pool, "cut_off_overdue", counted)
+    monkeypatch.setattr(Pool, "give_up_overdue", counted)
     holder = database.connect(autocommit=False)
     database.rows("LOCK TABLE rvq.counters IN ACCESS EXCLUSIVE MODE", on=holder)
     with api_over(database.url, statement_timeout_ms=100, lock_timeout_ms=0) as (api, pool):
@@ -120,7 +120,7 @@ def test_an_audit_beyond_its_own_limit_is_given_up_on_the_server(
 
 def cut_off_when_sent(pool: Pool, backend: int, call: Future[Reply]) -> Reply:
     """The server is frozen: the call can only be cut off, and nobody knows what becomes of it."""
-    wait_until(lambda: pool.cut_off_overdue(-1000), "the call is cut off, long limit or not")
+    wait_until(lambda: (pool.give_up_overdue(-1000, 0), call.done())[1], "it is cut off, long limit or not")
     reply = call.result(30)
     os.kill(backend, signal.SIGCONT)
     return reply
