@@ -1,5 +1,5 @@
--- A commit that has to reach the disk and the synchronous standbys, and a small file, which a full disk refuses. Neither
--- leaves anything behind.
+-- A commit that has to reach the disk and the synchronous standbys, and a small file, which a full disk refuses.
+-- Neither leaves anything behind.
 CREATE OR REPLACE FUNCTION rvq.prove_commit() RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 AS $$
