@@ -43,17 +43,9 @@ SELECT count(*) FROM pg_stat_activity AS a
 DAYS_AHEAD = """
 SELECT count(*) FROM generate_series(rvq.day_at(rvq.clock()), rvq.day_at(rvq.clock()) + %s) AS d
  WHERE to_regclass('rvq.sub_tasks_' || d) IS NOT NULL AND to_regclass('rvq.outcomes_' || d) IS NOT NULL"""
-OLDEST_TRANSACTION = """
-SELECT o.age, o.who FROM (
-    SELECT extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS age,
-           format('pid %%s of %%s, %%s', a.pid, coalesce(nullif(a.application_name, ''), '?'), a.state) AS who
-      FROM pg_stat_activity AS a
-     WHERE a.xact_start IS NOT NULL AND a.datname = current_database() AND a.pid <> pg_backend_pid()
-       AND a.backend_type = 'client backend'
-    UNION ALL
-    SELECT extract(epoch FROM clock_timestamp() - p.prepared)::float8, format('prepared as %%s', p.gid)
-      FROM pg_prepared_xacts AS p WHERE p.database = current_database()) AS o
- ORDER BY o.age DESC LIMIT 1"""
+HORIZON = """
+SELECT extract(epoch FROM h.age)::float8, h.holder
+  FROM rvq.list_horizon_holders() AS h ORDER BY h.age DESC"""
 OPEN_DAYS = """
 SELECT '2024-01-01'::date + o.day, coalesce(o.open_task, o.due_delivery), o.open_task IS NOT NULL
   FROM rvq.list_open_days(%s) AS o"""
@@ -175,6 +167,9 @@ class Store:
     def may_act_as_owner(self, role: str) -> bool:
         return bool(self._row(ACTS_AS_OWNER, (role,))[0])
 
+    def may_read_statistics(self, role: str) -> bool:
+        return bool(self._row("SELECT pg_has_role(%s, 'pg_read_all_stats', 'USAGE')", (role,))[0])
+
     def skew(self) -> Skew:
         before = time.time()
         theirs, moved = self._row(CLOCK)
@@ -188,10 +183,9 @@ class Store:
         """Count the days that have partitions: today and that many after it."""
         return int(self._row(DAYS_AHEAD, (ahead,))[0])
 
-    def oldest_transaction(self) -> tuple[float, str] | None:
-        """Return its age in seconds, and whose it is."""
-        rows = self._rows(OLDEST_TRANSACTION)
-        return (rows[0][0], rows[0][1]) if rows else None
+    def horizon_holders(self) -> list[tuple[float, str]]:
+        """Return the age in seconds and the name of all that holds vacuum back, the oldest first."""
+        return [(age, holder) for age, holder in self._rows(HORIZON)]
 
     def open_days(self, retention_days: int) -> list[OpenDay]:
         rows = self._rows(OPEN_DAYS, (retention_days,))

@@ -14,7 +14,7 @@ from tests.sql.calls import URL, Calls, Delivery, Lease, Report, other_token
 from tests.support.concurrency import background, wait_until, wait_until_blocked
 from tests.support.database import Database
 
-SETTINGS = {"schema_migrations", "schema_functions", "schema_roles", "queues", "admission"}
+SETTINGS = {"schema_migrations", "schema_functions", "schema_roles", "queues", "admission", "xid_times"}
 
 
 def reset(rvq: Calls) -> None:
