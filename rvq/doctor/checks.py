@@ -11,6 +11,7 @@ from app.ids import delivery_id, sub_task_id, task_id
 from app.settings import Settings, require_delivery
 from rvq.doctor import upkeep
 from rvq.doctor.finding import Finding, Level, level_of
+from rvq.doctor.publications import of_publications
 from rvq.doctor.roles import of_roles
 from rvq.doctor.store import Store
 
@@ -212,6 +213,7 @@ def of_counters(store: Store) -> Iterator[Finding]:
 
 NEED_SCHEMA: tuple[Check, ...] = (
     of_roles,
+    of_publications,
     of_sessions,
     of_clock,
     of_configuration,

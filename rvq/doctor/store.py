@@ -1,4 +1,4 @@
-"""The doctor's only module that asks the database and names SQL functions; it changes nothing."""
+"""What the doctor asks RVQ's own tables and functions; it changes nothing."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import psycopg2
-
-from app.db import Connection, connect
-from app.db.errors import StatementTimeout, translate
-from app.db.grants import read_roles
-from app.db.ledger import Cursor
+from app.db import connect
+from app.db.errors import StatementTimeout
 from app.db.migrations import check_history, newer_release, schema_is_current
-from app.db.rights import Right, read_rights
 from app.ids import task_of
+from rvq.doctor.catalog import Catalog
 
 NAME = "rvq-doctor"
 AUDIT_TIMEOUT_MS = 60_000
@@ -32,11 +28,6 @@ BROUGHT_ALONG = """
 SELECT unnest(s.setconfig) FROM pg_db_role_setting AS s
  WHERE s.setdatabase IN (0, (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()))
    AND s.setrole IN (0, (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = session_user))"""
-SESSION_ROLE = """
-SELECT session_user::text, r.rolsuper, pg_has_role(session_user, n.nspowner, 'USAGE')
-  FROM pg_roles AS r, pg_namespace AS n WHERE r.rolname = session_user AND n.nspname = 'rvq'"""
-ACTS_AS_OWNER = """
-SELECT pg_has_role(%s, n.nspowner, 'MEMBER') FROM pg_namespace AS n WHERE n.nspname = 'rvq'"""
 OTHERS = """
 SELECT count(*) FROM pg_stat_activity AS a
  WHERE a.backend_type = 'client backend' AND a.application_name NOT LIKE 'rvq-%%'"""
@@ -117,11 +108,8 @@ class Skew:
     moved: float
 
 
-class Store:
+class Store(Catalog):
     """Reads over one connection. Methods raise a DatabaseError when the database goes away."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     @property
     def version(self) -> int:
@@ -148,27 +136,6 @@ class Store:
         """Return what the database or the role sets for every session of ours, by name."""
         found = (row[0].partition("=") for row in self._rows(BROUGHT_ALONG))
         return {name.lower(): value for name, _, value in found}
-
-    def session_role(self) -> tuple[str, bool, bool]:
-        """Return the name of our role, whether it is a superuser, and whether it owns the schema."""
-        name, is_superuser, is_owner = self._row(SESSION_ROLE)
-        return name, is_superuser, is_owner
-
-    def granted_roles(self) -> dict[str, list[str]]:
-        """Return the parts of each role that was granted one."""
-        with self._cursor() as cursor:
-            return read_roles(cursor)
-
-    def rights(self, role: str, parts: Sequence[str]) -> list[Right]:
-        """Return what a role of these parts needs, and what else it holds."""
-        with self._cursor() as cursor:
-            return read_rights(cursor, role, parts)
-
-    def may_act_as_owner(self, role: str) -> bool:
-        return bool(self._row(ACTS_AS_OWNER, (role,))[0])
-
-    def may_read_statistics(self, role: str) -> bool:
-        return bool(self._row("SELECT pg_has_role(%s, 'pg_read_all_stats', 'USAGE')", (role,))[0])
 
     def skew(self) -> Skew:
         before = time.time()
@@ -221,22 +188,6 @@ class Store:
     def stored_urls(self) -> list[StoredUrl]:
         """Return every address that something is still to be sent to: open tasks, and due deliveries."""
         return [StoredUrl(*row) for row in self._rows(STORED_URLS)]
-
-    def _row(self, sql: str, params: Sequence[object] = ()) -> tuple[Any, ...]:
-        return self._rows(sql, params)[0]
-
-    def _rows(self, sql: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        with self._cursor() as cursor:
-            cursor.execute(sql, params)
-            return cursor.fetchall() if cursor.description else []
-
-    @contextlib.contextmanager
-    def _cursor(self) -> Iterator[Cursor]:
-        try:
-            with self._connection.cursor() as cursor:
-                yield cursor
-        except psycopg2.Error as error:
-            raise translate(error) from error
 
 
 @contextlib.contextmanager
