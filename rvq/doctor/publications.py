@@ -1,4 +1,4 @@
-"""Whether a publication of logical replication has RVQ's tables, and can take what RVQ does to them."""
+"""Checks of publications: which have RVQ's tables, and whether they can take what RVQ does to them."""
 
 from __future__ import annotations
 
