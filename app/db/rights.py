@@ -1,8 +1,9 @@
 """What the API's role and the dispatcher's may do, where they are not the one that owns the schema.
 
 Both read everything in the schema `rvq` and run its functions. What they may write is what those functions
-write: facts are added and never changed. What needs the owner's rights (partitions made and dropped, a reset)
-is done by a function with SECURITY DEFINER, which only the part that calls it may execute.
+write: facts are added and never changed. What needs the owner's rights (partitions made and dropped, a reset,
+the record of the server's runs) is done by functions with SECURITY DEFINER, which only the part that calls
+them may execute.
 
 `rvq migrate --grant` grants exactly this (app/db/grants.py), and each start looks whether it is there.
 """
@@ -44,7 +45,7 @@ PARTS: Mapping[str, Part] = {
             "sub_tasks": "INSERT",
             "tasks": "INSERT",
         },
-        functions=["create_partitions", "reset"],
+        functions=["create_partitions", "open_day", "record_server", "reset"],
         sequences=["task_sequence"],
     ),
     "dispatcher": Part(
@@ -63,7 +64,7 @@ PARTS: Mapping[str, Part] = {
             "webhook_hosts": "INSERT, UPDATE, DELETE",
             "xid_times": "INSERT, DELETE",
         },
-        functions=["create_partitions", "drop_expired_partitions"],
+        functions=["create_partitions", "drop_expired_partitions", "record_server"],
     ),
 }
 # What a role needs (`wanted`), what entries of its own it has (`held`), and whether it may, in whatever way.

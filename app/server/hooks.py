@@ -27,6 +27,7 @@ from app import cpu
 from app.db import DatabaseError, Pool, connect, partitions
 from app.db.migrations import MigrationError, migrate, newer_release
 from app.db.rights import require_rights
+from app.db.server import record_server
 from app.db.sql_files import SqlFiles
 from app.logs import configure_logging
 from app.server.adapters import mark_repeated_headers, respond_to_error
@@ -233,6 +234,8 @@ def _prepare_database() -> None:
         if newer_release(connection) is None:
             require_rights(connection, "api")
     partitions.create_partitions(settings.database_url)
+    if changed := record_server(settings.database_url):
+        log.warning(changed)
     if report.migrations or report.functions:
         counts = {"migrations": len(report.migrations), "functions": len(report.functions)}
         log.info("schema brought up to date", extra=counts)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from app.db.migrations import migrate
 from app.db.rights import PARTS
+from app.db.server import record_server
 from app.settings import load_settings
 
 HELP = "bring the schema of the database at APP_DATABASE_URL up to this release"
@@ -26,7 +27,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     grants: dict[str, list[str]] = {}
     for part, roles in arguments.grant:
         grants.setdefault(part, []).extend(roles)
-    report = migrate(load_settings(environ).database_url, grants=grants)
+    database_url = load_settings(environ).database_url
+    report = migrate(database_url, grants=grants)
     for name in report.migrations:
         print(f"applied {name}")
     if report.functions:
@@ -36,6 +38,8 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     for statement in report.grants:
         print(statement)
     print("the schema is up to date")
+    if changed := record_server(database_url):
+        print(changed)
     return 0
 
 

@@ -62,8 +62,10 @@ class Catalog:
         return bool(self._row("SELECT pg_has_role(%s, 'pg_read_all_stats', 'USAGE')", (role,))[0])
 
     def publications(self) -> list[tuple[str, bool, int, list[str]]]:
-        """Return the publications: name, whether it has updates or deletes, how many of our tables, and which
-        of them lack a replica identity for that.
+        """Return the publications that have tables of ours.
+
+        Each with its name, whether it has updates or deletes, how many of our tables, and which of them lack
+        a replica identity for that.
         """
         return [
             (name, has_changes, tables, lacking)

@@ -20,6 +20,7 @@ DAYS_AHEAD = 7
 SKEW_SECONDS, SKEW_ADVICE_SECONDS = 30.0, 1.0
 DISPATCHER_SECONDS = 30.0
 OVERDUE_SECONDS = 60.0
+HISTORY_SECONDS = 7 * 86400.0
 # Of a commit that a partner was promised; anything else loses work in a crash.
 DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "autovacuum": "on"}
 STRONGER = {"synchronous_commit": ("on", "remote_write", "remote_apply")}
@@ -138,6 +139,17 @@ def of_partitions(store: Store) -> Iterator[Finding]:
     yield Finding(level, "partitions", f"there for {days} of {DAYS_AHEAD + 1} days, today included")
 
 
+def of_history(store: Store) -> Iterator[Finding]:
+    """Look whether what was committed last may have been lost of late."""
+    run = store.last_run()
+    if run is None or not run.is_this:
+        yield Finding("advice", "history", "this start of the server is not recorded yet: run rvq migrate")
+        return
+    lost = run.how in ("restored", "promoted") and run.seconds_ago < HISTORY_SECONDS
+    text = f"{run.how} at {run.began_at} UTC" + lost * ": what was committed last may be missing"
+    yield Finding("advice" if lost else "ok", "history", text)
+
+
 def of_retention(store: Store, settings: Settings) -> Iterator[Finding]:
     """Name the days that retention would have dropped, were it not for something open."""
     days = store.open_days(settings.retention_days)
@@ -161,9 +173,8 @@ def of_vacuum(store: Store) -> Iterator[Finding]:
     """Compare with the bounds of admission control: beyond them create refuses."""
     admission = store.admission()
     if admission is None:
-        yield Finding(
-            "wrong", "admission", "rvq.admission has lost its row: INSERT INTO rvq.admission DEFAULT VALUES"
-        )
+        text = "rvq.admission has lost its row: INSERT INTO rvq.admission DEFAULT VALUES"
+        yield Finding("wrong", "admission", text)
         return
     if admission.refusal:
         yield Finding("wrong", "admission", f"create refuses: {admission.refusal}")
@@ -184,13 +195,11 @@ def of_dispatcher(store: Store) -> Iterator[Finding]:
     admission = store.admission()
     ago = admission.checked_ago if admission else None
     if ago is None:
-        yield Finding(
-            "wrong", "dispatcher", "none has ever run on this database: nothing expires, nothing is sent"
-        )
+        text = "none has ever run on this database: nothing expires, nothing is sent"
+        yield Finding("wrong", "dispatcher", text)
     elif ago > DISPATCHER_SECONDS:
-        yield Finding(
-            "wrong", "dispatcher", f"none has done its maintenance for {ago:.0f} s: is any running?"
-        )
+        text = f"none has done its maintenance for {ago:.0f} s: is any running?"
+        yield Finding("wrong", "dispatcher", text)
     else:
         yield Finding("ok", "dispatcher", f"one did its maintenance {max(0.0, ago):.0f} s ago")
     overdue = store.overdue_delivery()
@@ -218,6 +227,7 @@ NEED_SCHEMA: tuple[Check, ...] = (
     of_clock,
     of_configuration,
     of_partitions,
+    of_history,
     of_damage,
     of_vacuum,
     of_dispatcher,

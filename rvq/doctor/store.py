@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date
-from typing import NamedTuple
 
 from app.db import connect
 from app.db.errors import StatementTimeout
 from app.db.migrations import check_history, newer_release, schema_is_current
 from app.ids import task_of
 from rvq.doctor.catalog import Catalog
+from rvq.doctor.figures import Admission, DueStep, OpenDay, ServerRun, Skew, StoredUrl
 
 NAME = "rvq-doctor"
 AUDIT_TIMEOUT_MS = 60_000
@@ -67,45 +65,10 @@ SELECT u.url, sum(u.tasks)::bigint, sum(u.deliveries)::bigint FROM (
 DUE_STEPS = "SELECT s.step, s.due, s.seconds, s.is_behind FROM rvq.list_due_steps(%s) AS s"
 
 
-class DueStep(NamedTuple):
-    """A step of maintenance, how much is due (counted up to a bound), and for how long the oldest is."""
-
-    step: str
-    due: int
-    seconds: float | None
-    is_behind: bool
-
-
-class Admission(NamedTuple):
-    """The state of admission control, in seconds; `checked_ago` is None when no dispatcher ever looked."""
-
-    refusal: str | None
-    checked_ago: float | None
-    max_transaction_age: float
-    max_dead_tuples: int
-
-
-class OpenDay(NamedTuple):
-    """A day past retention, and the first task that keeps it: an open one, or one with a pending delivery."""
-
-    day: date
-    task_id: int
-    is_open: bool
-
-
-class StoredUrl(NamedTuple):
-    url: str
-    tasks: int
-    deliveries: int
-
-
-@dataclass(frozen=True)
-class Skew:
-    """Seconds: the database's clock less ours, how sure that is, and how far RVQ's is moved from it."""
-
-    seconds: float
-    uncertain: float
-    moved: float
+RUNS = """
+SELECT r.how, to_char(r.began_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'),
+       extract(epoch FROM rvq.clock() - r.began_at)::float8, EXISTS (SELECT FROM rvq.this_run())
+  FROM rvq.server_runs AS r ORDER BY r.first_xid DESC LIMIT 1"""
 
 
 class Store(Catalog):
@@ -142,6 +105,10 @@ class Store(Catalog):
         theirs, moved = self._row(CLOCK)
         after = time.time()
         return Skew(theirs - (before + after) / 2, (after - before) / 2, moved)
+
+    def last_run(self) -> ServerRun | None:
+        rows = self._rows(RUNS)
+        return ServerRun(*rows[0]) if rows else None
 
     def connections_of_others(self) -> int:
         return int(self._row(OTHERS)[0])
