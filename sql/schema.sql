@@ -217,25 +217,25 @@ CREATE FUNCTION rvq.check_admission() RETURNS text
 DECLARE
     v_refusal text;
 BEGIN
+    PERFORM rvq.note_xid();
     UPDATE rvq.admission AS a
-       SET checked_at = rvq.clock(), backlog = s.backlog, transaction_age = s.transaction_age,
+       SET checked_at = rvq.clock(), backlog = s.backlog, transaction_age = coalesce(h.age, '0'),
            dead_tuples = s.dead_tuples,
            refusal = CASE
                WHEN s.backlog > a.max_backlog
                    THEN format('%s sub_tasks wait; the bound is %s', s.backlog, a.max_backlog)
-               WHEN s.transaction_age > a.max_transaction_age
-                   THEN format('a transaction is open for %s; the bound is %s',
-                               date_trunc('second', s.transaction_age), a.max_transaction_age)
+               WHEN h.age > a.max_transaction_age
+                   THEN format('%s for %s (%s); the bound is %s', CASE WHEN h.kind IN ('session', 'prepared')
+                                   THEN 'a transaction is open' ELSE 'vacuum is held back' END,
+                               date_trunc('second', h.age), h.holder, a.max_transaction_age)
                WHEN s.dead_tuples > a.max_dead_tuples
                    THEN format('%s dead tuples wait for vacuum; the bound is %s', s.dead_tuples, a.max_dead_tuples) END
       FROM (SELECT (SELECT coalesce(sum(c.queued + c.scheduled), 0) FROM rvq.counters AS c)::bigint AS backlog,
-                   (SELECT coalesce(max(clock_timestamp() - t.xact_start), '0') FROM pg_stat_activity AS t
-                     WHERE t.backend_xmin IS NOT NULL AND t.datname = current_database()
-                       AND t.pid <> pg_backend_pid()) AS transaction_age,
                    (SELECT coalesce(sum(t.n_dead_tup), 0) FROM pg_stat_user_tables AS t
                      WHERE t.schemaname = 'rvq' AND t.relname IN (
                          'open_tasks', 'open_sub_tasks', 'due_deliveries', 'counter_deltas'))::bigint AS dead_tuples
            ) AS s
+      LEFT JOIN (SELECT * FROM rvq.list_horizon_holders() AS l ORDER BY l.age DESC LIMIT 1) AS h ON true
     RETURNING a.refusal INTO v_refusal;
     RETURN v_refusal;
 END $$;
@@ -484,6 +484,9 @@ BEGIN
                       WHERE a.attrelid = format('rvq.%I', v_partition)::regclass AND a.attlen = -1 AND a.attnum > 0);
             EXECUTE format('ALTER TABLE rvq.%I ATTACH PARTITION rvq.%I FOR VALUES FROM (%s) TO (%s)',
                            v_table, v_partition, v_day::bigint << 48, (v_day + 1)::bigint << 48);
+            IF v_table IN ('outcomes', 'delivery_attempts') THEN -- No primary key, and publications ask for one.
+                EXECUTE format('ALTER TABLE rvq.%I REPLICA IDENTITY FULL', v_partition);
+            END IF;
             EXECUTE format('COMMENT ON TABLE rvq.%I IS %L', v_partition,
                            format('rvq.%s of %s', v_table, '2024-01-01'::date + v_day));
             v_created := v_created + 1;
@@ -1390,6 +1393,42 @@ $$;
 
 COMMENT ON FUNCTION rvq.list_expired_partitions(p_days integer) IS 'Return the next partition to drop of each day that ended more than p_days ago, oldest first.';
 
+CREATE FUNCTION rvq.list_horizon_holders() RETURNS TABLE(kind text, holder text, age interval)
+    LANGUAGE sql
+    AS $$
+    WITH holders AS (
+        SELECT 'session' AS kind,
+               concat_ws(', ', format('pid %s of %s', a.pid, coalesce(nullif(a.application_name, ''), '?')), a.state)
+                   AS holder,
+               greatest(age(a.backend_xid), age(a.backend_xmin)) AS xids, clock_timestamp() - a.xact_start AS open_for
+          FROM pg_stat_activity AS a
+         WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+           AND num_nonnulls(a.backend_xid, a.backend_xmin) > 0
+           AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum AS v WHERE v.pid IN (a.pid, a.leader_pid))
+        UNION ALL
+        SELECT 'standby', format('standby %s without a slot', a.application_name), age(a.backend_xmin), NULL
+          FROM pg_stat_activity AS a JOIN pg_stat_replication AS r ON r.pid = a.pid
+         WHERE a.datname IS NULL AND a.backend_xmin IS NOT NULL
+        UNION ALL
+        SELECT 'prepared', format('prepared transaction %s', p.gid), age(p.transaction), clock_timestamp() - p.prepared
+          FROM pg_prepared_xacts AS p WHERE p.database = current_database()
+        UNION ALL
+        SELECT 'slot', format('replication slot %s', s.slot_name), age(s.xmin), NULL
+          FROM pg_replication_slots AS s WHERE s.xmin IS NOT NULL AND s.wal_status IS DISTINCT FROM 'lost')
+    SELECT h.kind, h.holder,
+           CASE h.kind WHEN 'session' THEN coalesce(least(h.open_for, t.at_most), t.at_least, '0')
+                       ELSE coalesce(greatest(h.open_for, t.at_least), '0') END
+      FROM holders AS h
+     CROSS JOIN LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint - h.xids AS xid) AS x
+     CROSS JOIN LATERAL (
+         SELECT rvq.clock() - (SELECT b.at FROM rvq.xid_times AS b WHERE b.xid <= x.xid ORDER BY b.xid DESC LIMIT 1)
+                    AS at_most,
+                rvq.clock() - (SELECT f.at FROM rvq.xid_times AS f WHERE f.xid > x.xid ORDER BY f.xid LIMIT 1)
+                    AS at_least) AS t
+$$;
+
+COMMENT ON FUNCTION rvq.list_horizon_holders() IS 'Return what keeps vacuum from removing dead rows here (session, prepared, slot, standby), by name, with its age.';
+
 CREATE FUNCTION rvq.list_open_days(p_days integer) RETURNS TABLE(day integer, open_task bigint, due_delivery bigint)
     LANGUAGE sql
     AS $$
@@ -1519,6 +1558,22 @@ CREATE FUNCTION rvq.note_set_aside(p_kind text, p_ids bigint[], p_reason text, p
 $$;
 
 COMMENT ON FUNCTION rvq.note_set_aside(p_kind text, p_ids bigint[], p_reason text, p_now timestamp with time zone) IS 'Write down what was found damaged, and why, for rvq doctor and the metrics.';
+
+CREATE FUNCTION rvq.note_xid() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_now timestamptz := rvq.clock();
+    v_next bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+BEGIN
+    DELETE FROM rvq.xid_times AS t WHERE t.at > v_now OR t.at < v_now - interval '1 day' OR t.xid > v_next;
+    INSERT INTO rvq.xid_times (xid, at)
+    SELECT v_next, v_now
+     WHERE NOT EXISTS (SELECT FROM rvq.xid_times AS t WHERE t.at > v_now - interval '10 seconds')
+    ON CONFLICT (xid) DO NOTHING;
+END $$;
+
+COMMENT ON FUNCTION rvq.note_xid() IS 'Note which transaction is the next at this time, if none was noted of late.';
 
 CREATE FUNCTION rvq.oldest_queued_at(p_queue text) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
@@ -2066,7 +2121,7 @@ BEGIN
       FROM pg_class AS c
      WHERE c.relnamespace = 'rvq'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
        AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'schema_roles', 'server_runs',
-                             'id_days', 'queues', 'admission');
+                             'id_days', 'xid_times', 'queues', 'admission');
     FOR i IN 1 .. 1000 LOOP
         EXIT WHEN v_tables IS NULL;
         BEGIN
@@ -2642,6 +2697,8 @@ CREATE TABLE rvq.counter_deltas (
 )
 WITH (autovacuum_vacuum_scale_factor='0.0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_threshold='-1', autovacuum_analyze_threshold='100000');
 
+ALTER TABLE ONLY rvq.counter_deltas REPLICA IDENTITY FULL;
+
 COMMENT ON TABLE rvq.counter_deltas IS 'Changes of counters, appended by the transaction that made them and not folded yet. NULL is 0 and takes no room.';
 
 CREATE TABLE rvq.counters (
@@ -2733,6 +2790,8 @@ CREATE TABLE rvq.delivery_attempts (
     answer bytea
 )
 PARTITION BY RANGE (id);
+
+ALTER TABLE ONLY rvq.delivery_attempts REPLICA IDENTITY FULL;
 
 COMMENT ON TABLE rvq.delivery_attempts IS 'Fact: one POST of one event. status is that of the delivery once this attempt had ended.';
 
@@ -2865,6 +2924,8 @@ CREATE TABLE rvq.outcomes (
 )
 PARTITION BY RANGE (id);
 
+ALTER TABLE ONLY rvq.outcomes REPLICA IDENTITY FULL;
+
 COMMENT ON TABLE rvq.outcomes IS 'Fact: how one attempt of a sub_task ended. lease_token is set where a worker reported it.';
 
 CREATE TABLE rvq.queues (
@@ -2946,6 +3007,13 @@ WITH (fillfactor='50');
 
 COMMENT ON TABLE rvq.webhook_hosts IS 'Receivers by host: the breaker. While broken, its deliveries wait and spend no attempts.';
 
+CREATE TABLE rvq.xid_times (
+    xid bigint NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE rvq.xid_times IS 'When the next transaction was this one, every ten seconds of the last day (see rvq.list_horizon_holders).';
+
 ALTER TABLE ONLY rvq.admission
     ADD CONSTRAINT admission_pkey PRIMARY KEY (only_row);
 
@@ -3002,6 +3070,9 @@ ALTER TABLE ONLY rvq.tasks
 
 ALTER TABLE ONLY rvq.webhook_hosts
     ADD CONSTRAINT webhook_hosts_pkey PRIMARY KEY (host);
+
+ALTER TABLE ONLY rvq.xid_times
+    ADD CONSTRAINT xid_times_pkey PRIMARY KEY (xid);
 
 CREATE INDEX delivery_attempts_dead ON ONLY rvq.delivery_attempts USING btree (id) WHERE (status = 'dead'::rvq.delivery_status);
 

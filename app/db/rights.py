@@ -62,6 +62,7 @@ PARTS: Mapping[str, Part] = {
             "queues": "INSERT, UPDATE",
             "set_aside": "INSERT, UPDATE",
             "webhook_hosts": "INSERT, UPDATE, DELETE",
+            "xid_times": "INSERT, DELETE",
         },
         functions=["create_partitions", "drop_expired_partitions", "record_server"],
     ),

@@ -11,6 +11,7 @@ from app.ids import delivery_id, sub_task_id, task_id
 from app.settings import Settings, require_delivery
 from rvq.doctor import upkeep
 from rvq.doctor.finding import Finding, Level, level_of
+from rvq.doctor.publications import of_publications
 from rvq.doctor.roles import of_roles
 from rvq.doctor.store import Store
 
@@ -177,10 +178,13 @@ def of_vacuum(store: Store) -> Iterator[Finding]:
         return
     if admission.refusal:
         yield Finding("wrong", "admission", f"create refuses: {admission.refusal}")
-    age, who = store.oldest_transaction() or (0.0, "")
     bound = admission.max_transaction_age
-    text = f"{age:.0f} s, the bound is {bound:.0f} {f'({who})' if who else ''}".strip()
-    yield Finding(level_of(age, bound / 4, bound), "oldest transaction", text)
+    holders = store.horizon_holders() or [(0.0, "nothing holds vacuum back")]
+    for number, (age, holder) in enumerate(holders):
+        level = level_of(age, bound / 4, bound)
+        if number == 0 or level != "ok":
+            text = f"{age:.0f} s, the bound is {bound:.0f} ({holder})"
+            yield Finding(level, "oldest transaction", text)
     dead, most = store.dead_tuples(), admission.max_dead_tuples
     text = f"{dead} in the tables of open work, the bound is {most}"
     yield Finding(level_of(dead, most / 4, most), "dead tuples", text)
@@ -218,6 +222,7 @@ def of_counters(store: Store) -> Iterator[Finding]:
 
 NEED_SCHEMA: tuple[Check, ...] = (
     of_roles,
+    of_publications,
     of_sessions,
     of_clock,
     of_configuration,

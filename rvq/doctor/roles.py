@@ -21,6 +21,10 @@ def of_roles(store: Store) -> Iterator[Finding]:
         yield Finding("ok", "rights", f"{role} owns the schema")
     for name, parts in granted.items():
         yield from _of_granted(store, name, parts)
+    for name in {role, *(name for name, parts in granted.items() if "dispatcher" in parts)}:
+        if not store.may_read_statistics(name):
+            text = f"what sessions of other roles do is hidden from {name}: GRANT pg_read_all_stats TO {name}"
+            yield Finding("advice", "statistics", text)
 
 
 def _of_stranger(store: Store, role: str) -> Iterator[Finding]:

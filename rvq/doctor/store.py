@@ -1,21 +1,16 @@
-"""The doctor's only module that asks the database and names SQL functions; it changes nothing."""
+"""What the doctor asks RVQ's own tables and functions; it changes nothing."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-import psycopg2
-
-from app.db import Connection, connect
-from app.db.errors import StatementTimeout, translate
-from app.db.grants import read_roles
-from app.db.ledger import Cursor
+from app.db import connect
+from app.db.errors import StatementTimeout
 from app.db.migrations import check_history, newer_release, schema_is_current
-from app.db.rights import Right, read_rights
 from app.ids import task_of
+from rvq.doctor.catalog import Catalog
 from rvq.doctor.figures import Admission, DueStep, OpenDay, ServerRun, Skew, StoredUrl
 
 NAME = "rvq-doctor"
@@ -31,28 +26,15 @@ BROUGHT_ALONG = """
 SELECT unnest(s.setconfig) FROM pg_db_role_setting AS s
  WHERE s.setdatabase IN (0, (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()))
    AND s.setrole IN (0, (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = session_user))"""
-SESSION_ROLE = """
-SELECT session_user::text, r.rolsuper, pg_has_role(session_user, n.nspowner, 'USAGE')
-  FROM pg_roles AS r, pg_namespace AS n WHERE r.rolname = session_user AND n.nspname = 'rvq'"""
-ACTS_AS_OWNER = """
-SELECT pg_has_role(%s, n.nspowner, 'MEMBER') FROM pg_namespace AS n WHERE n.nspname = 'rvq'"""
 OTHERS = """
 SELECT count(*) FROM pg_stat_activity AS a
  WHERE a.backend_type = 'client backend' AND a.application_name NOT LIKE 'rvq-%%'"""
 DAYS_AHEAD = """
 SELECT count(*) FROM generate_series(rvq.day_at(rvq.clock()), rvq.day_at(rvq.clock()) + %s) AS d
  WHERE to_regclass('rvq.sub_tasks_' || d) IS NOT NULL AND to_regclass('rvq.outcomes_' || d) IS NOT NULL"""
-OLDEST_TRANSACTION = """
-SELECT o.age, o.who FROM (
-    SELECT extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS age,
-           format('pid %%s of %%s, %%s', a.pid, coalesce(nullif(a.application_name, ''), '?'), a.state) AS who
-      FROM pg_stat_activity AS a
-     WHERE a.xact_start IS NOT NULL AND a.datname = current_database() AND a.pid <> pg_backend_pid()
-       AND a.backend_type = 'client backend'
-    UNION ALL
-    SELECT extract(epoch FROM clock_timestamp() - p.prepared)::float8, format('prepared as %%s', p.gid)
-      FROM pg_prepared_xacts AS p WHERE p.database = current_database()) AS o
- ORDER BY o.age DESC LIMIT 1"""
+HORIZON = """
+SELECT extract(epoch FROM h.age)::float8, h.holder
+  FROM rvq.list_horizon_holders() AS h ORDER BY h.age DESC"""
 OPEN_DAYS = """
 SELECT '2024-01-01'::date + o.day, coalesce(o.open_task, o.due_delivery), o.open_task IS NOT NULL
   FROM rvq.list_open_days(%s) AS o"""
@@ -89,11 +71,8 @@ SELECT r.how, to_char(r.began_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'),
   FROM rvq.server_runs AS r ORDER BY r.first_xid DESC LIMIT 1"""
 
 
-class Store:
+class Store(Catalog):
     """Reads over one connection. Methods raise a DatabaseError when the database goes away."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     @property
     def version(self) -> int:
@@ -121,24 +100,6 @@ class Store:
         found = (row[0].partition("=") for row in self._rows(BROUGHT_ALONG))
         return {name.lower(): value for name, _, value in found}
 
-    def session_role(self) -> tuple[str, bool, bool]:
-        """Return the name of our role, whether it is a superuser, and whether it owns the schema."""
-        name, is_superuser, is_owner = self._row(SESSION_ROLE)
-        return name, is_superuser, is_owner
-
-    def granted_roles(self) -> dict[str, list[str]]:
-        """Return the parts of each role that was granted one."""
-        with self._cursor() as cursor:
-            return read_roles(cursor)
-
-    def rights(self, role: str, parts: Sequence[str]) -> list[Right]:
-        """Return what a role of these parts needs, and what else it holds."""
-        with self._cursor() as cursor:
-            return read_rights(cursor, role, parts)
-
-    def may_act_as_owner(self, role: str) -> bool:
-        return bool(self._row(ACTS_AS_OWNER, (role,))[0])
-
     def skew(self) -> Skew:
         before = time.time()
         theirs, moved = self._row(CLOCK)
@@ -156,10 +117,9 @@ class Store:
         """Count the days that have partitions: today and that many after it."""
         return int(self._row(DAYS_AHEAD, (ahead,))[0])
 
-    def oldest_transaction(self) -> tuple[float, str] | None:
-        """Return its age in seconds, and whose it is."""
-        rows = self._rows(OLDEST_TRANSACTION)
-        return (rows[0][0], rows[0][1]) if rows else None
+    def horizon_holders(self) -> list[tuple[float, str]]:
+        """Return the age in seconds and the name of all that holds vacuum back, the oldest first."""
+        return [(age, holder) for age, holder in self._rows(HORIZON)]
 
     def open_days(self, retention_days: int) -> list[OpenDay]:
         rows = self._rows(OPEN_DAYS, (retention_days,))
@@ -195,22 +155,6 @@ class Store:
     def stored_urls(self) -> list[StoredUrl]:
         """Return every address that something is still to be sent to: open tasks, and due deliveries."""
         return [StoredUrl(*row) for row in self._rows(STORED_URLS)]
-
-    def _row(self, sql: str, params: Sequence[object] = ()) -> tuple[Any, ...]:
-        return self._rows(sql, params)[0]
-
-    def _rows(self, sql: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        with self._cursor() as cursor:
-            cursor.execute(sql, params)
-            return cursor.fetchall() if cursor.description else []
-
-    @contextlib.contextmanager
-    def _cursor(self) -> Iterator[Cursor]:
-        try:
-            with self._connection.cursor() as cursor:
-                yield cursor
-        except psycopg2.Error as error:
-            raise translate(error) from error
 
 
 @contextlib.contextmanager

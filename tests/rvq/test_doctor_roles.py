@@ -22,11 +22,11 @@ def roles(server: Server) -> Iterator[Roles]:
         yield roles
 
 
-def rights(url: str) -> list[tuple[str, str]]:
+def rights(url: str, what: str = "rights") -> list[tuple[str, str]]:
     """Return level and text of what a whole examination says about rights."""
     with open_store(url) as store:
         found = list(examine(store, load_settings({"APP_DATABASE_URL": url})))
-    return [(one.level, one.text) for one in found if one.what == "rights"]
+    return [(one.level, one.text) for one in found if one.what == what]
 
 
 def test_it_names_the_owner_a_superuser_and_what_granted_roles_have(roles: Roles) -> None:
@@ -71,3 +71,11 @@ def test_a_role_that_nobody_granted_anything_is_told_what_it_lacks_and_the_rest_
     assert {level for level, _ in found} == {"wrong"}
     assert any(f"rvq migrate --grant dispatcher={roles.api}" in text for _, text in found)
     assert any("permission denied for table admission" in text for _, text in found)
+
+
+def test_it_says_from_whom_the_sessions_of_other_roles_are_hidden(roles: Roles) -> None:
+    hidden = "what sessions of other roles do is hidden from {0}: GRANT pg_read_all_stats TO {0}"
+    migrate(roles.owner_url, grants=roles.grants)
+    assert ("advice", hidden.format(roles.dispatcher)) in rights(roles.owner_url, "statistics")
+    execute(roles.admin_url, f'GRANT pg_read_all_stats TO "{roles.dispatcher}", "{roles.owner}"')
+    assert rights(roles.owner_url, "statistics") == []

@@ -16,6 +16,7 @@ from tests.support.database import Database
 
 SETTINGS = {"schema_migrations", "schema_functions", "schema_roles", "server_runs", "id_days"} | {
     "queues",
+    "xid_times",
     "admission",
 }
 

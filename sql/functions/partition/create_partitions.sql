@@ -26,6 +26,9 @@ BEGIN
                       WHERE a.attrelid = format('rvq.%I', v_partition)::regclass AND a.attlen = -1 AND a.attnum > 0);
             EXECUTE format('ALTER TABLE rvq.%I ATTACH PARTITION rvq.%I FOR VALUES FROM (%s) TO (%s)',
                            v_table, v_partition, v_day::bigint << 48, (v_day + 1)::bigint << 48);
+            IF v_table IN ('outcomes', 'delivery_attempts') THEN -- No primary key, and publications ask for one.
+                EXECUTE format('ALTER TABLE rvq.%I REPLICA IDENTITY FULL', v_partition);
+            END IF;
             EXECUTE format('COMMENT ON TABLE rvq.%I IS %L', v_partition,
                            format('rvq.%s of %s', v_table, '2024-01-01'::date + v_day));
             v_created := v_created + 1;

@@ -14,7 +14,7 @@ BEGIN
       FROM pg_class AS c
      WHERE c.relnamespace = 'rvq'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
        AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'schema_roles', 'server_runs',
-                             'id_days', 'queues', 'admission');
+                             'id_days', 'xid_times', 'queues', 'admission');
     FOR i IN 1 .. 1000 LOOP
         EXIT WHEN v_tables IS NULL;
         BEGIN
