@@ -17,7 +17,8 @@ from pathlib import Path
 
 from app.db import DatabaseError, DatabaseUnfit, connect
 from app.db.fitness import require_fit
-from app.db.migrations import check_history, schema_is_current
+from app.db.migrations import check_history, newer_release, schema_is_current
+from app.db.rights import require_rights
 from app.settings import Settings
 from dispatcher.delivery import Lease
 from dispatcher.http.sender import Sender
@@ -139,12 +140,17 @@ class Daemon:
 
 
 def check_schema(database_url: str) -> None:
-    """Raise SchemaNotCurrent, MigrationError (the database is newer than we are) or DatabaseUnavailable."""
+    """Raise SchemaNotCurrent, MigrationError (the database is newer than we are) or DatabaseUnavailable.
+
+    Its DatabaseUnfit says, among others, which rights the role lacks.
+    """
     with contextlib.closing(connect(database_url, NAME)) as connection:
         require_fit(connection)
         check_history(connection)
         if not schema_is_current(connection):
             raise SchemaNotCurrent(SchemaNotCurrent.__doc__)
+        if newer_release(connection) is None:
+            require_rights(connection, "dispatcher")
 
 
 def _wait_for(condition: Callable[[], bool], seconds: float, wait: Wait) -> bool:

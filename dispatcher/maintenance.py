@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from app.db import Row
+from app.db import Row, StatementTimeout
 from app.db.partitions import DAYS_AHEAD
 from dispatcher.loops import Loop
 from dispatcher.metrics import Metrics
@@ -26,13 +26,13 @@ log = logging.getLogger(__name__)
 
 
 class Done(NamedTuple):
-    """How many rows a call did; for a step that walks a table, the id after which the next goes on.
+    """How many rows a call did; for a step that walks a table, the key after which the next goes on.
 
-    `more`: the next call follows at once, whatever `rows` is.
+    `after` is None when the walk begins anew. `more`: the next call follows at once, whatever `rows` is.
     """
 
     rows: int
-    after: int = 0
+    after: int | str | None = None
     more: bool = False
 
 
@@ -41,13 +41,25 @@ def count(rows: list[Row], _: Metrics) -> Done:
     return Done(int(rows[0][0]))
 
 
+def count_slice(rows: list[Row], _: Metrics) -> Done:
+    """Return the number that the statement gave, and whether it said that there may be more."""
+    number, is_full = rows[0][0]
+    return Done(number, more=bool(is_full))
+
+
+def count_floors(rows: list[Row], _: Metrics) -> Done:
+    """Return how many floors rose, and the queue after which the next call goes on."""
+    raised, last_queue = rows[0][0]
+    return Done(int(raised), last_queue)
+
+
 def export_stranded(rows: list[Row], metrics: Metrics) -> Done:
     """Export how many stranded tasks the sweep ended. It should never find any."""
     stranded, last_id = rows[0][0]
     if stranded:
         metrics.stranded.inc(stranded)
         log.error("tasks were stranded: a fault in the fan-in", extra={"tasks": stranded})
-    return Done(stranded, last_id or 0)
+    return Done(stranded, last_id)
 
 
 def export_abandoned(rows: list[Row], _: Metrics) -> Done:
@@ -55,7 +67,7 @@ def export_abandoned(rows: list[Row], _: Metrics) -> Done:
     abandoned, last_id = rows[0][0]
     if abandoned:
         log.warning("tasks that nobody worked were failed", extra={"tasks": abandoned})
-    return Done(abandoned, last_id or 0, more=last_id is not None)
+    return Done(abandoned, last_id, more=last_id is not None)
 
 
 def export_figures(rows: list[Row], metrics: Metrics) -> Done:
@@ -69,6 +81,8 @@ def export_figures(rows: list[Row], metrics: Metrics) -> Done:
     metrics.oldest_transaction.set(figures["oldest_transaction"][""])
     metrics.set_by_label(metrics.set_aside, figures["set_aside"])
     metrics.open_days.set(figures["open_days"][""])
+    metrics.set_by_label(metrics.step_due, figures["due"])
+    metrics.set_by_label(metrics.step_behind, figures["behind"])
     return Done(0)
 
 
@@ -89,6 +103,12 @@ GIVE_UP = "SELECT rvq.give_up_deliveries({retention_days}, {batch})"
 ABANDONED = """
 SELECT (SELECT ARRAY[a.abandoned, a.last_id]
           FROM rvq.end_abandoned_tasks({abandoned_days}, {after}, {batch}) AS a)"""
+EXPIRE = "SELECT (SELECT ARRAY[e.expired, e.is_full::integer] FROM rvq.expire_leases({batch}) AS e)"
+OVERDUE = "SELECT (SELECT ARRAY[e.ended, e.is_full::integer] FROM rvq.end_overdue_tasks({batch}) AS e)"
+FLOORS = """
+SELECT (SELECT ARRAY[f.raised::text, f.last_queue] FROM rvq.raise_claim_floors('{after}', {batch}) AS f)"""
+# A walk over too many dead entries is halved to so many seconds below the floor; the whole one has no bound.
+RESCUE = "SELECT rvq.rescue_below_floors({batch}, nullif({batch}, 1000))"
 # The sub-select is evaluated after the lock is taken; a function in FROM might be called before.
 SWEEP = """
 SELECT (SELECT ARRAY[s.stranded, s.last_id] FROM rvq.sweep_stranded_tasks({after}, {batch}) AS s)"""
@@ -107,6 +127,11 @@ SELECT 'set_aside', s.reason, count(*)::float8 FROM rvq.set_aside AS s GROUP BY 
 UNION ALL
 SELECT 'open_days', '', count(*)::float8 FROM rvq.list_open_days({retention_days})
 UNION ALL
+SELECT f.figure, s.step, f.value
+  FROM rvq.list_due_steps({retention_days}) AS s
+ CROSS JOIN LATERAL (VALUES ('due', s.due::float8), ('behind', s.seconds)) AS f(figure, value)
+ WHERE f.value IS NOT NULL
+UNION ALL
 SELECT 'oldest_transaction', '',
        coalesce(max(extract(epoch FROM clock_timestamp() - a.xact_start)), 0)::float8
   FROM pg_stat_activity AS a WHERE a.backend_type = 'client backend' AND a.datname = current_database()"""
@@ -120,10 +145,11 @@ class Step:
     `lock_key` names the step's advisory lock. It is never changed and never given to another step, since a
     release and the one before it run side by side. None: every dispatcher needs the step for itself.
     `every`: seconds between calls. `batch`: a call that did that much is followed by the next at once
-    (0: never). `sql`: one SELECT, in which {batch}, {retention_days}, {abandoned_days} and {after} (see Done)
-    are filled in;
-    with a `lock_key` it has no FROM or WHERE of its own. `read` takes its rows, exports what they tell, and
-    returns what was done. `is_slow`: it may take minutes. `at_start`: the first call is made at once.
+    (0: never), unless the step walks a table, from `start` on. A call that the database stops for taking too
+    long is made once more with half of the batch. `sql`: one SELECT, in which {batch}, {retention_days},
+    {abandoned_days} and {after} (see Done) are filled in; with a `lock_key` it has no FROM or WHERE of its
+    own. `read` takes its rows, exports what they tell, and returns what was done. `is_slow`: it may take
+    minutes. `at_start`: the first call is made at once.
     """
 
     name: str
@@ -134,22 +160,23 @@ class Step:
     read: Callable[[list[Row], Metrics], Done] = count
     is_slow: bool = False
     at_start: bool = True
+    start: int | str | None = None
 
 
 STEPS: Final = (
     Step("promote_due", 0, 0.5, 1000, "SELECT rvq.promote_due({batch})"),
-    Step("expire_leases", 1, 0.5, 500, "SELECT rvq.expire_leases({batch})"),
-    Step("end_overdue_tasks", 2, 0.5, 100, "SELECT rvq.end_overdue_tasks({batch})"),
+    Step("expire_leases", 1, 0.5, 500, EXPIRE, count_slice),
+    Step("end_overdue_tasks", 2, 0.5, 100, OVERDUE, count_slice),
     Step("expire_delivery_leases", 3, 0.5, 500, "SELECT rvq.expire_delivery_leases({batch})"),
-    Step("fold_counters", 4, 1.0, 0, "SELECT rvq.fold_counters()"),
-    Step("raise_claim_floors", 5, 0.5, 0, "SELECT rvq.raise_claim_floors()"),
-    Step("rescue_below_floors", 6, 60.0, 0, "SELECT rvq.rescue_below_floors()"),
+    Step("fold_counters", 4, 1.0, 100_000, "SELECT rvq.fold_counters({batch})"),
+    Step("raise_claim_floors", 5, 0.5, 1000, FLOORS, count_floors, start=""),
+    Step("rescue_below_floors", 6, 60.0, 1000, RESCUE),
     Step("check_admission", 7, 1.0, 0, "SELECT (rvq.check_admission() IS NOT NULL)::integer"),
     Step("create_partitions", 8, 3600.0, 0, f"SELECT rvq.create_partitions({DAYS_AHEAD})"),
     Step("drop_expired_partitions", 20, 600.0, 1, RETENTION, is_slow=True),
     # The safety net under fan-in walks all open tasks, a batch a call.
-    Step("sweep_stranded_tasks", 21, 10.0, 1000, SWEEP, export_stranded),
-    Step("end_abandoned_tasks", 22, 600.0, 1000, ABANDONED, export_abandoned),
+    Step("sweep_stranded_tasks", 21, 10.0, 1000, SWEEP, export_stranded, start=0),
+    Step("end_abandoned_tasks", 22, 600.0, 1000, ABANDONED, export_abandoned, start=0),
     Step("give_up_deliveries", 23, 600.0, 1000, GIVE_UP),
     Step("report", None, 15.0, 0, FIGURES, export_figures),
     # Reads everything, so not at each of several restarts.
@@ -168,7 +195,8 @@ class StepRunner:
             "retention_days": retention_days,
             "abandoned_days": retention_days + ABANDONED_AFTER_DAYS,
         }
-        self._after = 0
+        self._after = step.start
+        self._batch = step.batch
         self._may_begin = step.at_start
 
     def step(self) -> float:
@@ -178,25 +206,40 @@ class StepRunner:
             self._may_begin = True
             return every * random.uniform(0.5, 1.0)
         try:
-            is_full = self._run()
-        except Exception:
+            goes_on = self._run()
+        except Exception as error:
             self._metrics.step_failed.labels(self._step.name).inc()
-            raise
-        return 0.0 if is_full else every * random.uniform(0.9, 1.1)
+            if not (isinstance(error, StatementTimeout) and self._waits_for_its_turn()):
+                raise
+            goes_on = False
+        return 0.0 if goes_on else every * random.uniform(0.9, 1.1)
+
+    def _waits_for_its_turn(self) -> bool:
+        """After a timeout, halve the batch; return whether the step shall pause all the same.
+
+        What has no half and takes minutes would burn them again for nothing.
+        """
+        if self._batch > 1:
+            self._batch //= 2
+        elif self._step.is_slow:
+            log.error("step %s takes too long, and is given up until its next turn", self._step.name)
+            return True
+        return False
 
     def _run(self) -> bool:
         """Return whether more is left: no, and no success recorded, while another dispatcher does it."""
-        step, began = self._step, time.monotonic()
-        sql = step.sql.format(batch=step.batch, after=self._after, **self._days)
+        step, batch, began = self._step, self._batch, time.monotonic()
+        sql = step.sql.format(batch=batch, after=self._after, **self._days)
         rows = self._store.run_step(sql, step.lock_key, is_slow=step.is_slow)
         if rows is None:
             return False
         done = step.read(rows, self._metrics)
-        self._after = done.after
+        self._after = step.start if done.after is None else done.after
+        self._batch = min(batch * 2, step.batch)
         self._metrics.step_ended.labels(step.name).set_to_current_time()
         self._metrics.step_seconds.labels(step.name).set(time.monotonic() - began)
         self._metrics.step_done.labels(step.name).inc(done.rows)
-        return done.more or 0 < step.batch <= done.rows
+        return done.more or (step.start is None and 0 < batch <= done.rows)
 
 
 def maintenance_loops(store: Store, metrics: Metrics, retention_days: int) -> list[Loop]:

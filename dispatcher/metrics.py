@@ -44,6 +44,8 @@ class Metrics:
         self.step_seconds = gauge("rvq_maintenance_duration_seconds", "How long it took then", ["step"])
         self.step_done = counter("rvq_maintenance_done", "What it did, in rows", ["step"])
         self.step_failed = counter("rvq_maintenance_failures", "Failures", ["step"])
+        self.step_due = gauge("rvq_maintenance_due", "What is due and not done, counted to 10 000", ["step"])
+        self.step_behind = gauge("rvq_maintenance_behind_seconds", "How long the oldest is due", ["step"])
         self.stranded = counter("rvq_stranded_tasks", "Tasks the safety net had to end: a fault of ours")
         self.drift = gauge("rvq_counter_drift", "Counter less truth", ["queue", "counter"])
         self.dead_tuples = gauge("rvq_table_dead_tuples", "Dead tuples", ["table"])

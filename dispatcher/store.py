@@ -71,6 +71,9 @@ class Store:
     def run_step(self, sql: str, lock_key: int | None, *, is_slow: bool) -> list[Row] | None:
         """Run a maintenance step's SELECT and return its rows, or None while another dispatcher runs it."""
         pool = self._slow_pool if is_slow else self._pool
+        if is_slow:
+            # Whoever writes first after a server's start records it, and others wait for that to commit.
+            pool.rows("SELECT rvq.know_server()")
         if lock_key is None:
             return pool.rows(sql)
         return pool.rows(sql + IF_ALONE.format(lock_key=lock_key)) or None

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import requests
+from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
 from rvq.errors import CommandError
 
@@ -61,7 +62,9 @@ class Client:
                 method, self._url + path, data=body, timeout=self._timeout, allow_redirects=False
             )
         except requests.RequestException as error:
-            raise CommandError(f"no answer from {self._url}: {_cause(error)}") from None
+            is_unknown = method == "POST" and _was_sent(error)
+            hint = "; it may have been carried out all the same" if is_unknown else ""
+            raise CommandError(f"no answer from {self._url}: {_cause(error)}{hint}") from None
         if response.status_code not in (200, 201):
             raise CommandError(_refusal(response.status_code, response.content))
         return response.content
@@ -77,6 +80,16 @@ def _refusal(status: int, body: bytes) -> str:
         return f"{problem['detail']} ({problem['code']}, {status})"
     except (ValueError, KeyError, TypeError):
         return f"the answer was {status} and not RVQ's: is RVQ_URL right?"
+
+
+def _was_sent(error: requests.RequestException) -> bool:
+    """Return whether the request may have reached the API: a connection was made."""
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, NewConnectionError | ConnectTimeoutError):
+            return False
+        link = link.__cause__ or link.__context__
+    return True
 
 
 def _cause(error: requests.RequestException) -> str:

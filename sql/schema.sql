@@ -85,14 +85,15 @@ BEGIN
            SET unfinished = t.unfinished - s.ended, succeeded = t.succeeded + s.succeeded,
                failed = t.failed + s.ended - s.succeeded
           FROM step AS s WHERE t.id = s.task_id
-        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.unfinished, t.succeeded, t.failed, t.queue,
-                  t.webhook_url, t.webhook_host, t.metadata, s.ended AS ended_now, s.succeeded AS succeeded_now,
+        RETURNING t.id, t.id + rvq.event_ordinal(t.run, t.created_at, p_now) AS event_id, t.created_at, t.total,
+                  t.unfinished, t.succeeded, t.failed, t.queue, t.webhook_url, t.webhook_host, t.metadata,
+                  s.ended AS ended_now, s.succeeded AS succeeded_now,
                   s.scheduled, s.queued, t.unfinished + s.ended < t.total AS started,
                   coalesce(p_end_as,
                            rvq.decide_task(t.policy, t.required, t.unfinished, t.succeeded, t.failed)) AS end_as),
     event AS (
         INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, queue, body)
-        SELECT t.event_id, pg_current_xact_id(), p_now, t.succeeded, t.failed, t.total - t.succeeded - t.failed,
+        SELECT t.event_id, rvq.feed_xid(), p_now, t.succeeded, t.failed, t.total - t.succeeded - t.failed,
                t.end_as, t.queue,
                rvq.event_body(t.id, t.end_as, t.total, t.succeeded, t.failed, t.metadata, t.created_at, p_now)
           FROM task AS t WHERE t.end_as IS NOT NULL),
@@ -155,7 +156,7 @@ CREATE FUNCTION rvq.audit() RETURNS TABLE(queue text, counter text, counted bigi
          WHERE NOT EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = l.id) GROUP BY t.queue, l.status),
     counted AS (
         SELECT c.queue, n.counter, n.n
-          FROM rvq.current_counters AS c
+          FROM rvq.read_counters() AS c
           CROSS JOIN LATERAL (VALUES
               ('scheduled', c.scheduled), ('queued', c.queued), ('claimed', c.claimed), ('succeeded', c.succeeded),
               ('failed', c.failed), ('cancelled', c.cancelled), ('tasks_open', c.tasks_open),
@@ -460,7 +461,8 @@ END $$;
 COMMENT ON FUNCTION rvq.complete_sub_tasks(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[], p_retryable boolean[], p_retry_after double precision[]) IS 'Store reports of workers; return for each, in order, succeeded, retrying, failed, duplicate, stale or unknown.';
 
 CREATE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_today integer := rvq.day_at(rvq.clock());
@@ -508,6 +510,7 @@ CREATE FUNCTION rvq.create_tasks(p_queues text[], p_totals integer[], p_payloads
 DECLARE
     v_now timestamptz;
     v_refused boolean;
+    v_base bigint;
     v_policy text;
     v_ids bigint[] := '{}';
     v_outcomes text[];
@@ -516,9 +519,12 @@ BEGIN
     PERFORM rvq.hold_door();
     v_now := rvq.clock();
     -- A check that is older than a minute says nothing: maintenance does not run.
-    SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute' INTO v_refused FROM rvq.admission AS a;
+    SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute',
+           (SELECT d.base FROM rvq.id_days AS d WHERE d.day = rvq.day_at(v_now))
+      INTO v_refused, v_base FROM rvq.admission AS a;
+    v_base := coalesce(v_base, rvq.open_day(v_now));
     FOREACH v_policy IN ARRAY p_policies LOOP
-        v_ids := v_ids || rvq.new_task_id(v_now, v_policy <> 'all');
+        v_ids := v_ids || rvq.new_task_id(v_now, v_policy <> 'all', v_base);
     END LOOP;
     IF num_nonnulls(VARIADIC p_idempotency_keys) = 0 THEN
         v_outcomes := array_fill(CASE WHEN v_refused THEN 'refused' ELSE 'created' END, ARRAY[cardinality(v_ids)]);
@@ -658,7 +664,8 @@ END $_$;
 COMMENT ON FUNCTION rvq.drop_day_of_tasks(p_day integer, p_days integer) IS 'Drop the tasks of a day that ended p_days ago, counters included; return false when it did not, or a lock was not to be had.';
 
 CREATE FUNCTION rvq.drop_expired_partitions(p_days integer) RETURNS integer
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_partition record;
@@ -728,7 +735,7 @@ END $$;
 
 COMMENT ON FUNCTION rvq.end_abandoned_tasks(p_days integer, p_after bigint, p_limit integer) IS 'Fail tasks that have been open for p_days, in batches of p_limit sub_tasks; return the last task it looked at, and how many it failed.';
 
-CREATE FUNCTION rvq.end_overdue_tasks(p_limit integer) RETURNS integer
+CREATE FUNCTION rvq.end_overdue_tasks(p_limit integer) RETURNS TABLE(ended integer, is_full boolean)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -737,14 +744,25 @@ CREATE FUNCTION rvq.end_overdue_tasks(p_limit integer) RETURNS integer
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
     AS $$
+DECLARE
+    v_now timestamptz;
+    v_found integer;
+    v_ids bigint[];
 BEGIN
     PERFORM rvq.hold_door();
-    RETURN cardinality(rvq.end_tasks(ARRAY(
-        SELECT t.id FROM rvq.open_tasks AS t WHERE t.deadline_at <= rvq.clock()
-         ORDER BY t.deadline_at LIMIT p_limit), 'failed'));
+    v_now := rvq.clock();
+    SELECT count(*), coalesce(array_agg(o.id) FILTER (WHERE o.sub_tasks <= 100 * p_limit), '{}')
+      INTO v_found, v_ids
+      FROM (SELECT d.id, sum(d.unfinished) OVER w - first_value(d.unfinished) OVER w AS sub_tasks
+              FROM (SELECT * FROM rvq.open_tasks AS t WHERE t.deadline_at <= v_now
+                     ORDER BY t.deadline_at LIMIT p_limit) AS d
+            WINDOW w AS (ORDER BY d.deadline_at, d.id ROWS UNBOUNDED PRECEDING)) AS o;
+    ended := cardinality(rvq.end_tasks(v_ids, 'failed'));
+    is_full := v_found > 0 AND (v_found = p_limit OR v_found > cardinality(v_ids));
+    RETURN NEXT;
 END $$;
 
-COMMENT ON FUNCTION rvq.end_overdue_tasks(p_limit integer) IS 'Fail the tasks whose deadline has passed, a batch at a time; return how many.';
+COMMENT ON FUNCTION rvq.end_overdue_tasks(p_limit integer) IS 'Fail the tasks whose deadline has passed, a batch at a time; return how many, and whether there may be more.';
 
 CREATE FUNCTION rvq.end_tasks(p_task_ids bigint[], p_end_as rvq.task_status) RETURNS bigint[]
     LANGUAGE plpgsql
@@ -782,6 +800,16 @@ $$;
 
 COMMENT ON FUNCTION rvq.event_body(p_task_id bigint, p_status rvq.task_status, p_total integer, p_succeeded integer, p_failed integer, p_metadata text, p_created_at timestamp with time zone, p_finished_at timestamp with time zone) IS 'Return the body of a webhook, the very bytes that are signed and sent.';
 
+CREATE FUNCTION rvq.event_ordinal(p_run integer, p_created_at timestamp with time zone, p_now timestamp with time zone) RETURNS integer
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN extract(epoch FROM p_created_at) >= current_setting('rvq.run_began')::numeric THEN p_run
+                ELSE greatest(p_run, least(16000, 1 + 5 * sqrt(greatest(0, extract(epoch FROM p_now - p_created_at)))
+                                          )::integer) END
+$$;
+
+COMMENT ON FUNCTION rvq.event_ordinal(p_run integer, p_created_at timestamp with time zone, p_now timestamp with time zone) IS 'Return the ordinal of the event that ends a task''s run: no event had it before, not even a lost one.';
+
 CREATE FUNCTION rvq.expire_delivery_leases(p_limit integer) RETURNS integer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -813,7 +841,7 @@ END $$;
 
 COMMENT ON FUNCTION rvq.expire_delivery_leases(p_limit integer) IS 'Make the deliveries of dispatchers that vanished due at once; return how many.';
 
-CREATE FUNCTION rvq.expire_leases(p_limit integer) RETURNS integer
+CREATE FUNCTION rvq.expire_leases(p_limit integer) RETURNS TABLE(expired integer, is_full boolean)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -832,15 +860,17 @@ DECLARE
     v_previous rvq.sub_task_status[];
     v_statuses rvq.outcome_status[];
     v_gated bigint[];
-    v_expired integer;
+    v_found integer;
     v_now timestamptz := rvq.clock();
 BEGIN
     PERFORM rvq.hold_door();
-    SELECT array_agg(e.id), array_agg(e.lease_token) INTO v_ids, v_tokens
-      FROM (SELECT s.id, s.lease_token FROM rvq.open_sub_tasks AS s
-             WHERE s.status = 'claimed' AND s.lease_expires_at <= v_now ORDER BY s.lease_expires_at LIMIT p_limit) AS e;
-    IF v_ids IS NULL THEN
-        RETURN 0;
+    SELECT count(*), array_agg(l.id) FILTER (WHERE l.fits), array_agg(l.lease_token) FILTER (WHERE l.fits)
+      INTO v_found, v_ids, v_tokens FROM rvq.list_expired_leases(p_limit, 20 * p_limit, v_now) AS l;
+    expired := 0;
+    is_full := v_found > 0 AND (v_found = p_limit OR v_found > cardinality(v_ids));
+    IF v_found = 0 THEN
+        RETURN NEXT;
+        RETURN;
     END IF;
     v_gated := rvq.hold_gates(v_ids);
     PERFORM rvq.lock_sub_tasks(
@@ -870,14 +900,14 @@ BEGIN
         SELECT r.queue, count(*), -count(*) FROM retried AS r GROUP BY r.queue)
     SELECT array_agg(rvq.task_of(f.id)), array_agg('claimed'::rvq.sub_task_status),
            array_agg('failed'::rvq.outcome_status), count(*) + (SELECT count(*) FROM retried)
-      INTO v_task_ids, v_previous, v_statuses, v_expired FROM failed AS f;
+      INTO v_task_ids, v_previous, v_statuses, expired FROM failed AS f;
     IF v_task_ids IS NOT NULL THEN
         PERFORM rvq.advance_tasks(v_task_ids, v_previous, v_statuses, NULL, v_now);
     END IF;
-    RETURN v_expired;
+    RETURN NEXT;
 END $$;
 
-COMMENT ON FUNCTION rvq.expire_leases(p_limit integer) IS 'End the leases that ran out, a batch at a time; return how many.';
+COMMENT ON FUNCTION rvq.expire_leases(p_limit integer) IS 'End the leases that ran out, a batch at a time; return how many, and whether there may be more.';
 
 CREATE FUNCTION rvq.explain_reports(p_outcomes text[], p_ids bigint[], p_lease_tokens uuid[]) RETURNS text[]
     LANGUAGE sql
@@ -898,6 +928,16 @@ CREATE FUNCTION rvq.external_id(p_prefix text, p_id bigint) RETURNS text
 
 COMMENT ON FUNCTION rvq.external_id(p_prefix text, p_id bigint) IS 'Return an id as partners and workers see it, such as task_0123456789abcdef.';
 
+CREATE FUNCTION rvq.feed_xid() RETURNS xid8
+    LANGUAGE sql
+    AS $$
+    SELECT CASE current_setting('rvq.xid_offset')
+               WHEN '0' THEN pg_current_xact_id()
+               ELSE (pg_current_xact_id()::text::bigint + current_setting('rvq.xid_offset')::bigint)::text::xid8 END
+$$;
+
+COMMENT ON FUNCTION rvq.feed_xid() IS 'Return the place of this transaction''s events in the feed.';
+
 CREATE FUNCTION rvq.final_status(p_id bigint) RETURNS rvq.outcome_status
     LANGUAGE sql STABLE
     AS $$
@@ -907,7 +947,7 @@ $$;
 
 COMMENT ON FUNCTION rvq.final_status(p_id bigint) IS 'Return how a sub_task that is not open ended last.';
 
-CREATE FUNCTION rvq.fold_counters() RETURNS integer
+CREATE FUNCTION rvq.fold_counters(p_limit integer DEFAULT NULL::integer) RETURNS integer
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -917,7 +957,9 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(1, 2) THEN
         RETURN 0;
     END IF;
-    WITH deleted AS (DELETE FROM rvq.counter_deltas RETURNING *),
+    WITH deleted AS (
+        DELETE FROM rvq.counter_deltas AS d
+         WHERE d.ctid = ANY (ARRAY(SELECT p.ctid FROM rvq.counter_deltas AS p LIMIT p_limit)) RETURNING d.*),
     folded AS (
         INSERT INTO rvq.counters AS c
         SELECT d.queue, coalesce(sum(d.scheduled), 0), coalesce(sum(d.queued), 0), coalesce(sum(d.claimed), 0),
@@ -942,7 +984,7 @@ BEGIN
     RETURN v_folded;
 END $$;
 
-COMMENT ON FUNCTION rvq.fold_counters() IS 'Move pending deltas into the counters; return how many.';
+COMMENT ON FUNCTION rvq.fold_counters(p_limit integer) IS 'Move pending deltas into the counters, a batch at a time; return how many.';
 
 CREATE FUNCTION rvq.gate_of(p_id bigint) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -1013,7 +1055,10 @@ COMMENT ON FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigin
 
 CREATE FUNCTION rvq.hold_door() RETURNS void
     LANGUAGE sql
-    AS $$ SELECT pg_advisory_xact_lock_shared(1, 0) $$;
+    AS $$
+    SELECT CASE WHEN current_setting('rvq.xid_offset', true) <> '' THEN pg_advisory_xact_lock_shared(1, 0)
+                ELSE rvq.open_door() END
+$$;
 
 COMMENT ON FUNCTION rvq.hold_door() IS 'Hold the writers'' door, shared, until the end of the transaction.';
 
@@ -1126,6 +1171,23 @@ END $$;
 
 COMMENT ON FUNCTION rvq.kill_deliveries(p_ids bigint[], p_outcome text, p_reason text, p_now timestamp with time zone) IS 'Make these deliveries dead without sending anything.';
 
+CREATE FUNCTION rvq.know_server() RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_run rvq.server_runs;
+BEGIN
+    SELECT * INTO v_run FROM rvq.this_run();
+    IF v_run.id IS NULL THEN
+        v_run := rvq.record_server();
+    END IF;
+    PERFORM set_config('rvq.run_began', extract(epoch FROM v_run.began_at)::text, false),
+            set_config('rvq.xid_offset', v_run.xid_offset::text, false);
+    RETURN v_run.id;
+END $$;
+
+COMMENT ON FUNCTION rvq.know_server() IS 'See to it that this server''s run is recorded and the session knows it; return the run''s id.';
+
 CREATE FUNCTION rvq.lease_token(p_random text, p_id bigint) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT (p_random || lpad(to_hex(p_id), 16, '0'))::uuid $$;
@@ -1226,12 +1288,62 @@ $$;
 
 COMMENT ON FUNCTION rvq.list_due_hosts() IS 'Return the hosts with deliveries that nobody is sending, and when the oldest of each is due.';
 
+CREATE FUNCTION rvq.list_due_steps(p_days integer DEFAULT NULL::integer) RETURNS TABLE(step text, due bigint, seconds double precision, is_behind boolean)
+    LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_now timestamptz := rvq.clock();
+    v_today integer := rvq.day_at(v_now);
+BEGIN
+    RETURN QUERY
+    SELECT d.step, d.due, greatest(0, extract(epoch FROM v_now - d.since))::float8,
+           coalesce(d.since < v_now - interval '1 minute', false)
+      FROM (SELECT 'promote_due', count(*), min(s.at)
+              FROM (SELECT o.due_at FROM rvq.open_sub_tasks AS o WHERE o.status = 'scheduled' AND o.due_at <= v_now
+                     ORDER BY o.due_at LIMIT 10000) AS s(at)
+            UNION ALL
+            SELECT 'expire_leases', count(*), min(nullif(s.at, '-infinity'))
+              FROM (SELECT o.lease_expires_at FROM rvq.open_sub_tasks AS o
+                     WHERE o.status = 'claimed' AND o.lease_expires_at <= v_now
+                     ORDER BY o.lease_expires_at LIMIT 10000) AS s(at)
+            UNION ALL
+            SELECT 'end_overdue_tasks', count(*), min(t.at)
+              FROM (SELECT o.deadline_at FROM rvq.open_tasks AS o WHERE o.deadline_at <= v_now
+                     ORDER BY o.deadline_at LIMIT 10000) AS t(at)
+            UNION ALL
+            SELECT 'expire_delivery_leases', count(*), min(l.at)
+              FROM (SELECT d.lease_expires_at FROM rvq.due_deliveries AS d
+                     WHERE d.lease_token IS NOT NULL AND d.lease_expires_at <= v_now
+                     ORDER BY d.host, d.lease_expires_at LIMIT 10000) AS l(at)
+            UNION ALL
+            SELECT 'drop_expired_partitions', count(*), min(e.ended_at + make_interval(days => p_days + 1))
+              FROM rvq.ended_days AS e WHERE e.ended_at <= v_now - make_interval(days => p_days + 1)
+           ) AS d(step, due, since)
+     WHERE p_days IS NOT NULL OR d.step <> 'drop_expired_partitions';
+    RETURN QUERY
+    SELECT 'fold_counters', count(*), NULL::float8, count(*) = 100000
+      FROM (SELECT FROM rvq.counter_deltas LIMIT 100000) AS d;
+    RETURN QUERY
+    SELECT 'create_partitions', count(*), NULL::float8, coalesce(min(d.day) <= v_today + 1, false)
+      FROM generate_series(v_today, v_today + 7) AS d(day)
+     WHERE to_regclass('rvq.sub_tasks_' || d.day) IS NULL OR to_regclass('rvq.outcomes_' || d.day) IS NULL;
+END $$;
+
+COMMENT ON FUNCTION rvq.list_due_steps(p_days integer) IS 'Return for each step of maintenance how much is due, for how many seconds, and whether that is late.';
+
 CREATE FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit integer) RETURNS TABLE(xid xid8, id bigint, body text)
     LANGUAGE plpgsql
     AS $$
 DECLARE
     v_horizon xid8;
 BEGIN
+    PERFORM rvq.know_server();
     v_horizon := coalesce(
         (SELECT x.xid
            FROM pg_snapshot_xip(pg_current_snapshot()) AS x(xid)
@@ -1240,6 +1352,7 @@ BEGIN
              ON l.pid = a.pid AND l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2
           ORDER BY x.xid LIMIT 1),
         pg_snapshot_xmax(pg_current_snapshot()));
+    v_horizon := (v_horizon::text::bigint + current_setting('rvq.xid_offset')::bigint)::text::xid8;
     RETURN QUERY
         SELECT e.xid, e.id, e.body FROM rvq.events AS e
          WHERE (e.xid, e.id) > (p_after_xid, p_after_id) AND e.xid < v_horizon
@@ -1247,6 +1360,24 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit integer) IS 'Return the events after a place in the feed, in its order.';
+
+CREATE FUNCTION rvq.list_expired_leases(p_limit integer, p_sub_tasks integer, p_now timestamp with time zone) RETURNS TABLE(id bigint, lease_token uuid, fits boolean)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT c.id, c.lease_token,
+           sum(c.siblings) OVER w - first_value(c.siblings) OVER w <= p_sub_tasks
+      FROM (SELECT e.*, CASE WHEN rvq.is_gated(e.id)
+                                  AND 1 = row_number() OVER (PARTITION BY rvq.task_of(e.id) ORDER BY e.position)
+                             THEN coalesce((SELECT t.unfinished FROM rvq.open_tasks AS t
+                                             WHERE t.id = rvq.task_of(e.id)), 0) ELSE 0 END AS siblings
+              FROM (SELECT s.id, s.lease_token, row_number() OVER (ORDER BY s.lease_expires_at) AS position
+                      FROM rvq.open_sub_tasks AS s
+                     WHERE s.status = 'claimed' AND s.lease_expires_at <= p_now
+                     ORDER BY s.lease_expires_at LIMIT p_limit) AS e) AS c
+    WINDOW w AS (ORDER BY c.position ROWS UNBOUNDED PRECEDING)
+$$;
+
+COMMENT ON FUNCTION rvq.list_expired_leases(p_limit integer, p_sub_tasks integer, p_now timestamp with time zone) IS 'Return the leases that ran out, oldest first, and whether each fits into a batch.';
 
 CREATE FUNCTION rvq.list_expired_partitions(p_days integer) RETURNS TABLE(parent text, day integer)
     LANGUAGE sql
@@ -1370,11 +1501,14 @@ END $$;
 
 COMMENT ON FUNCTION rvq.lock_sub_tasks(p_ids bigint[]) IS 'Lock these open sub_tasks in the one lock order.';
 
-CREATE FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean) RETURNS bigint
+CREATE FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean, p_base bigint) RETURNS bigint
     LANGUAGE sql
-    AS $$ SELECT (rvq.day_at(p_time)::bigint << 48) | (nextval('rvq.task_sequence') << 15) | (p_gated::integer << 14) $$;
+    AS $$
+    SELECT (rvq.day_at(p_time)::bigint << 48) | (((nextval('rvq.task_sequence') - p_base) & 268435455) << 15)
+           | (p_gated::integer << 14)
+$$;
 
-COMMENT ON FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean) IS 'Return a new task id, made of the day, a sequence number and whether the task has a gate.';
+COMMENT ON FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean, p_base bigint) IS 'Return a new task id, made of the day, a number and whether the task has a gate.';
 
 CREATE FUNCTION rvq.note_set_aside(p_kind text, p_ids bigint[], p_reason text, p_now timestamp with time zone) RETURNS void
     LANGUAGE sql
@@ -1407,6 +1541,45 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.oldest_queued_at(p_queue text) IS 'Return since when the oldest queued sub_task of a queue is queued.';
+
+CREATE FUNCTION rvq.open_day(p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    v_day integer := rvq.day_at(p_now);
+    v_first bigint;
+    v_base bigint := (SELECT d.base FROM rvq.id_days AS d WHERE d.day = rvq.day_at(p_now));
+BEGIN
+    IF v_base IS NOT NULL THEN
+        RETURN v_base;
+    END IF;
+    PERFORM pg_advisory_xact_lock(1, 5);
+    SELECT d.base INTO v_base FROM rvq.id_days AS d WHERE d.day = v_day;
+    IF v_base IS NULL THEN
+        v_first := greatest(
+            floor(extract(epoch FROM p_now AT TIME ZONE 'UTC' - date_trunc('day', p_now AT TIME ZONE 'UTC')) * 2330)
+            + 1048576 * least(63, (SELECT count(*) FROM rvq.server_runs AS r WHERE rvq.day_at(r.began_at) = v_day)),
+            (SELECT ((t.id >> 15) & 268435455) + 1 FROM rvq.tasks AS t
+              WHERE t.id >= v_day::bigint << 48 AND t.id < (v_day::bigint << 48) + (1::bigint << 43)
+              ORDER BY t.id DESC LIMIT 1));
+        v_base := nextval('rvq.task_sequence') + 1 - v_first;
+        INSERT INTO rvq.id_days (day, base) VALUES (v_day, v_base);
+    END IF;
+    RETURN v_base;
+END $$;
+
+COMMENT ON FUNCTION rvq.open_day(p_now timestamp with time zone) IS 'Say where the ids of this day begin, unless it is said already; return the base of the day.';
+
+CREATE FUNCTION rvq.open_door() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(1, 0);
+    PERFORM rvq.know_server();
+END $$;
+
+COMMENT ON FUNCTION rvq.open_door() IS 'Hold the writers'' door for the first time in a session.';
 
 CREATE FUNCTION rvq.payloads_within(p_ids bigint[], p_bytes integer) RETURNS text[]
     LANGUAGE plpgsql STABLE
@@ -1453,7 +1626,17 @@ END $$;
 
 COMMENT ON FUNCTION rvq.promote_due(p_limit integer) IS 'Queue the scheduled sub_tasks whose time has come, a batch at a time; return how many.';
 
-CREATE FUNCTION rvq.raise_claim_floors() RETURNS integer
+CREATE FUNCTION rvq.prove_commit() RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pg_logical_emit_message(true, 'rvq', 'readyz'), pg_export_snapshot();
+    RETURN true;
+END $$;
+
+COMMENT ON FUNCTION rvq.prove_commit() IS 'Commit something: returns when, and only if, commits go through.';
+
+CREATE FUNCTION rvq.raise_claim_floors(p_after text, p_limit integer) RETURNS TABLE(last_queue text, raised integer)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -1465,7 +1648,6 @@ CREATE FUNCTION rvq.raise_claim_floors() RETURNS integer
 DECLARE
     v_now timestamptz := rvq.clock();
     v_writers text[];
-    v_raised integer;
 BEGIN
     v_writers := ARRAY(SELECT l.virtualtransaction FROM pg_locks AS l
                         WHERE l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2 AND l.granted
@@ -1476,13 +1658,18 @@ BEGIN
                                WHERE l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2
                                  AND l.virtualtransaction = ANY (v_writers));
         IF i = 100 THEN
-            RETURN 0;
+            last_queue := p_after;
+            raised := 0;
+            RETURN NEXT;
+            RETURN;
         END IF;
         PERFORM pg_sleep(0.01);
     END LOOP;
+    last_queue := (SELECT max(c.queue) FROM (SELECT l.queue FROM rvq.counters AS l WHERE l.queue > p_after
+                                              ORDER BY l.queue LIMIT p_limit) AS c);
     INSERT INTO rvq.queues AS q (queue, claim_floor)
     SELECT c.queue, f.floor
-      FROM rvq.counters AS c
+      FROM (SELECT l.queue FROM rvq.counters AS l WHERE l.queue > p_after AND l.queue <= last_queue) AS c
       LEFT JOIN rvq.queues AS k ON k.queue = c.queue
       CROSS JOIN LATERAL (
           SELECT least(v_now, (SELECT s.queued_at FROM rvq.open_sub_tasks AS s
@@ -1492,11 +1679,14 @@ BEGIN
      WHERE f.floor > coalesce(k.claim_floor, '-infinity')
      ORDER BY c.queue
     ON CONFLICT (queue) DO UPDATE SET claim_floor = greatest(q.claim_floor, excluded.claim_floor);
-    GET DIAGNOSTICS v_raised = ROW_COUNT;
-    RETURN v_raised;
+    GET DIAGNOSTICS raised = ROW_COUNT;
+    IF NOT EXISTS (SELECT FROM rvq.counters AS l WHERE l.queue > last_queue) THEN
+        last_queue := '';
+    END IF;
+    RETURN NEXT;
 END $$;
 
-COMMENT ON FUNCTION rvq.raise_claim_floors() IS 'Let claim start at the oldest queued sub_task of each queue; return how many floors rose.';
+COMMENT ON FUNCTION rvq.raise_claim_floors(p_after text, p_limit integer) IS 'Let claim start at the oldest queued sub_task of each queue, a batch of queues at a time; return the last queue it looked at ('''' after the last of all), and how many floors rose.';
 
 CREATE FUNCTION rvq.random_hex() RETURNS text
     LANGUAGE sql
@@ -1510,11 +1700,55 @@ CREATE FUNCTION rvq.read_admission() RETURNS TABLE(refusal text, backlog bigint,
 
 COMMENT ON FUNCTION rvq.read_admission() IS 'Return why create refuses, or NULL, and what was measured last.';
 
+CREATE FUNCTION rvq.read_counters() RETURNS TABLE(queue text, scheduled bigint, queued bigint, claimed bigint, succeeded bigint, failed bigint, cancelled bigint, tasks_open bigint, tasks_started bigint, tasks_succeeded bigint, tasks_failed bigint, tasks_cancelled bigint, deliveries_pending bigint, deliveries_delivered bigint, deliveries_dead bigint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT c.queue, sum(c.scheduled)::bigint, sum(c.queued)::bigint, sum(c.claimed)::bigint, sum(c.succeeded)::bigint,
+           sum(c.failed)::bigint, sum(c.cancelled)::bigint, sum(c.tasks_open)::bigint, sum(c.tasks_started)::bigint,
+           sum(c.tasks_succeeded)::bigint, sum(c.tasks_failed)::bigint, sum(c.tasks_cancelled)::bigint,
+           sum(c.deliveries_pending)::bigint, sum(c.deliveries_delivered)::bigint, sum(c.deliveries_dead)::bigint
+      FROM (SELECT f.* FROM rvq.counters AS f
+            UNION ALL
+            SELECT d.queue, coalesce(sum(d.scheduled), 0), coalesce(sum(d.queued), 0), coalesce(sum(d.claimed), 0),
+                   coalesce(sum(d.succeeded), 0), coalesce(sum(d.failed), 0), coalesce(sum(d.cancelled), 0),
+                   coalesce(sum(d.tasks_open), 0), coalesce(sum(d.tasks_started), 0),
+                   coalesce(sum(d.tasks_succeeded), 0), coalesce(sum(d.tasks_failed), 0),
+                   coalesce(sum(d.tasks_cancelled), 0), coalesce(sum(d.deliveries_pending), 0),
+                   coalesce(sum(d.deliveries_delivered), 0), coalesce(sum(d.deliveries_dead), 0)
+              FROM rvq.counter_deltas AS d GROUP BY d.queue) AS c
+     GROUP BY c.queue
+$$;
+
+COMMENT ON FUNCTION rvq.read_counters() IS 'Return the exact counters of every queue.';
+
 CREATE FUNCTION rvq.read_event(p_event_id bigint) RETURNS text
     LANGUAGE sql STABLE
     AS $$ SELECT e.body FROM rvq.events AS e WHERE e.id = p_event_id $$;
 
 COMMENT ON FUNCTION rvq.read_event(p_event_id bigint) IS 'Return the body of an event, as it is signed and sent; NULL when it is unknown.';
+
+CREATE FUNCTION rvq.read_feed(p_run bigint, p_xid bigint, p_id bigint, p_limit integer) RETURNS TABLE(run bigint, xid xid8, id bigint, body text)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_run bigint := rvq.know_server();
+    v_first bigint := -1;
+    v_end bigint;
+BEGIN
+    IF p_run <> 0 THEN
+        SELECT r.first_xid INTO v_first FROM rvq.server_runs AS r WHERE r.id = p_run;
+    END IF;
+    v_end := coalesce((SELECT min(r.first_xid) FROM rvq.server_runs AS r WHERE r.first_xid > v_first),
+                      pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+                      + current_setting('rvq.xid_offset')::bigint);
+    IF v_first IS NULL OR p_xid >= v_end THEN
+        RETURN QUERY SELECT v_run, NULL::xid8, NULL::bigint, NULL::text;
+    ELSE
+        RETURN QUERY SELECT v_run, e.xid, e.id, e.body FROM rvq.list_events(p_xid::text::xid8, p_id, p_limit) AS e;
+    END IF;
+END $$;
+
+COMMENT ON FUNCTION rvq.read_feed(p_run bigint, p_xid bigint, p_id bigint, p_limit integer) IS 'Return the events after a cursor, and the run for the next one; a row without id for a cursor of a lost history.';
 
 CREATE FUNCTION rvq.read_queue(p_queue text) RETURNS TABLE(paused boolean, scheduled bigint, queued bigint, claimed bigint)
     LANGUAGE sql STABLE
@@ -1522,7 +1756,7 @@ CREATE FUNCTION rvq.read_queue(p_queue text) RETURNS TABLE(paused boolean, sched
     SELECT coalesce((SELECT q.paused FROM rvq.queues AS q WHERE q.queue = p_queue), false),
            greatest(coalesce(sum(c.scheduled), 0), 0)::bigint, greatest(coalesce(sum(c.queued), 0), 0)::bigint,
            greatest(coalesce(sum(c.claimed), 0), 0)::bigint
-      FROM rvq.current_counters AS c WHERE c.queue = p_queue
+      FROM rvq.read_counters() AS c WHERE c.queue = p_queue
 $$;
 
 COMMENT ON FUNCTION rvq.read_queue(p_queue text) IS 'Return whether a queue is paused and what waits in it. A queue nobody used yet is empty and not paused.';
@@ -1561,6 +1795,80 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.record_host_health(p_hosts text[], p_healthy boolean[], p_now timestamp with time zone) IS 'Open, keep or close the breakers of these hosts.';
+
+CREATE TABLE rvq.server_runs (
+    id bigint NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    database_id oid NOT NULL,
+    table_id oid NOT NULL,
+    system_identifier bigint,
+    timeline integer NOT NULL,
+    how text NOT NULL,
+    began_at timestamp with time zone NOT NULL,
+    first_xid bigint NOT NULL,
+    xid_offset bigint NOT NULL
+);
+
+COMMENT ON TABLE rvq.server_runs IS 'The times that a PostgreSQL server has run with this database in it, written before the first writer''s change. A run that is not here belongs to a history that was lost.';
+
+COMMENT ON COLUMN rvq.server_runs.id IS 'A random number, which the feed''s cursors carry.';
+
+COMMENT ON COLUMN rvq.server_runs.started_at IS 'When that server started. With the oids of the database and of this table it tells whether the run is recorded.';
+
+COMMENT ON COLUMN rvq.server_runs.how IS 'installed; started: the same server, or a copy of its folder; promoted: another timeline; restored: elsewhere.';
+
+COMMENT ON COLUMN rvq.server_runs.began_at IS 'When it was recorded, by rvq.clock().';
+
+COMMENT ON COLUMN rvq.server_runs.first_xid IS 'No event of an earlier run has this xid or a later one in the feed.';
+
+COMMENT ON COLUMN rvq.server_runs.xid_offset IS 'How far the xids of its events are ahead of the server''s own: a restored database may be on a younger server.';
+
+CREATE FUNCTION rvq.record_server() RETURNS rvq.server_runs
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    v_run rvq.server_runs;
+    v_last rvq.server_runs;
+    v_xid bigint;
+    v_highest bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock(1, 5);
+    SELECT * INTO v_run FROM rvq.this_run();
+    IF v_run.id IS NOT NULL THEN
+        RETURN v_run;
+    END IF;
+    SELECT * INTO v_last FROM rvq.server_runs AS r ORDER BY r.first_xid DESC LIMIT 1;
+    v_highest := greatest(
+        v_last.first_xid, (SELECT e.xid::text::bigint FROM rvq.events AS e ORDER BY e.xid DESC LIMIT 1), 0);
+    v_xid := pg_current_xact_id()::text::bigint;
+    v_run.id := ('x' || rvq.random_hex())::bit(64)::bigint & 9223372036854775807;
+    v_run.started_at := pg_postmaster_start_time();
+    v_run.database_id := (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
+    v_run.table_id := 'rvq.server_runs'::regclass;
+    IF has_function_privilege('pg_control_system()', 'EXECUTE') THEN
+        v_run.system_identifier := (SELECT c.system_identifier FROM pg_control_system() AS c);
+    END IF;
+    v_run.timeline := ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer;
+    v_run.began_at := rvq.clock();
+    v_run.xid_offset := greatest(v_last.xid_offset, v_highest + 1 - v_xid, 0);
+    v_run.first_xid := v_xid + v_run.xid_offset;
+    v_run.how := CASE
+        WHEN v_last.id IS NULL THEN 'installed'
+        WHEN (v_run.system_identifier, v_run.database_id, v_run.table_id, v_run.xid_offset) IS DISTINCT FROM
+             (v_last.system_identifier, v_last.database_id, v_last.table_id, v_last.xid_offset) THEN 'restored'
+        WHEN v_run.timeline <> v_last.timeline THEN 'promoted'
+        ELSE 'started' END;
+    INSERT INTO rvq.server_runs VALUES (v_run.*);
+    DELETE FROM rvq.id_days;
+    IF v_run.how IN ('restored', 'promoted') THEN
+        RAISE WARNING 'RVQ: this database was %: what was committed last may be missing', v_run.how
+            USING HINT = 'Partners whose cursor is of what is missing are told so. See docs/operations.md.';
+    END IF;
+    RETURN v_run;
+END $$;
+
+COMMENT ON FUNCTION rvq.record_server() IS 'Record that a server runs with this database, if it is not; return the run.';
 
 CREATE FUNCTION rvq.redeliver(p_ids bigint[]) RETURNS text[]
     LANGUAGE plpgsql
@@ -1712,7 +2020,7 @@ END $_$;
 
 COMMENT ON FUNCTION rvq.repair_counters() IS 'Set the counters that drifted to the truth; return how many.';
 
-CREATE FUNCTION rvq.rescue_below_floors() RETURNS integer
+CREATE FUNCTION rvq.rescue_below_floors(p_limit integer DEFAULT 1000, p_seconds double precision DEFAULT NULL::double precision) RETURNS integer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
     SET enable_seqscan TO 'off'
@@ -1722,24 +2030,33 @@ CREATE FUNCTION rvq.rescue_below_floors() RETURNS integer
     SET jit TO 'off'
     AS $$
 DECLARE
+    v_below bigint[];
     v_rescued integer;
 BEGIN
     PERFORM rvq.hold_door();
-    WITH below AS MATERIALIZED (
+    v_below := ARRAY(
         SELECT s.id
           FROM rvq.queues AS q
-          JOIN rvq.open_sub_tasks AS s
-            ON s.status = 'queued' AND NOT s.requeued AND s.queue = q.queue AND s.queued_at < q.claim_floor
+          CROSS JOIN LATERAL (
+              SELECT o.id FROM rvq.open_sub_tasks AS o
+               WHERE o.status = 'queued' AND NOT o.requeued AND o.queue = q.queue AND o.queued_at < q.claim_floor
+                 AND o.queued_at >= coalesce(q.claim_floor - make_interval(secs => p_seconds), '-infinity')
+               ORDER BY o.queued_at LIMIT p_limit) AS s
+         LIMIT p_limit);
+    WITH below AS MATERIALIZED (
+        SELECT s.id FROM rvq.open_sub_tasks AS s
+         WHERE s.id = ANY (v_below) AND s.status = 'queued' AND NOT s.requeued
          ORDER BY s.queued_at, s.id FOR UPDATE OF s SKIP LOCKED)
     UPDATE rvq.open_sub_tasks AS s SET requeued = true FROM below AS b WHERE s.id = b.id;
     GET DIAGNOSTICS v_rescued = ROW_COUNT;
     RETURN v_rescued;
 END $$;
 
-COMMENT ON FUNCTION rvq.rescue_below_floors() IS 'Requeue the sub_tasks that are queued below their queue''s floor; return how many.';
+COMMENT ON FUNCTION rvq.rescue_below_floors(p_limit integer, p_seconds double precision) IS 'Requeue sub_tasks that are queued below their queue''s floor, a batch at a time; return how many.';
 
 CREATE FUNCTION rvq.reset() RETURNS void
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_tables text;
@@ -1748,7 +2065,8 @@ BEGIN
     SELECT string_agg(format('ONLY %s', c.oid::regclass), ', ') INTO v_tables
       FROM pg_class AS c
      WHERE c.relnamespace = 'rvq'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
-       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'queues', 'admission');
+       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'schema_roles', 'server_runs',
+                             'id_days', 'queues', 'admission');
     FOR i IN 1 .. 1000 LOOP
         EXIT WHEN v_tables IS NULL;
         BEGIN
@@ -2008,7 +2326,7 @@ CREATE FUNCTION rvq.stats() RETURNS text
                greatest(c.tasks_failed, 0) AS tasks_failed, greatest(c.tasks_cancelled, 0) AS tasks_cancelled,
                greatest(c.deliveries_pending, 0) AS pending, greatest(c.deliveries_delivered, 0) AS delivered,
                greatest(c.deliveries_dead, 0) AS dead
-          FROM rvq.current_counters AS c),
+          FROM rvq.read_counters() AS c),
     total AS (
         SELECT coalesce(sum(tasks_open), 0) AS open, coalesce(sum(tasks_started), 0) AS started,
                coalesce(sum(tasks_succeeded), 0) AS tasks_succeeded, coalesce(sum(tasks_failed), 0) AS tasks_failed,
@@ -2190,6 +2508,17 @@ CREATE FUNCTION rvq.task_of(p_id bigint) RETURNS bigint
     AS $$ SELECT p_id & -16384 $$;
 
 COMMENT ON FUNCTION rvq.task_of(p_id bigint) IS 'Return the task of a sub_task, an event or a delivery: its id without the 14 low bits.';
+
+CREATE FUNCTION rvq.this_run() RETURNS SETOF rvq.server_runs
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT r.* FROM rvq.server_runs AS r
+     WHERE r.started_at = pg_postmaster_start_time()
+       AND r.database_id = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+       AND r.table_id = 'rvq.server_runs'::regclass
+$$;
+
+COMMENT ON FUNCTION rvq.this_run() IS 'Return the run of this server with this database, if it is recorded.';
 
 CREATE TABLE rvq.tasks (
     id bigint NOT NULL,
@@ -2455,6 +2784,17 @@ COMMENT ON TABLE rvq.events IS 'Fact, the outbox: a task ended. id is the task i
 
 COMMENT ON COLUMN rvq.events.xid IS 'The transaction that wrote it: the order of the feed, which hands out only events older than any that may still be written.';
 
+CREATE TABLE rvq.id_days (
+    day integer NOT NULL,
+    base bigint NOT NULL
+);
+
+COMMENT ON TABLE rvq.id_days IS 'Where the ids of a day begin. Written by rvq.open_day at the first create of the day, and again in the next run.';
+
+COMMENT ON COLUMN rvq.id_days.day IS 'As in ids: days since 2024-01-01 UTC.';
+
+COMMENT ON COLUMN rvq.id_days.base IS 'What is taken off rvq.task_sequence for the number that goes into an id.';
+
 CREATE TABLE rvq.idempotency_keys (
     key text NOT NULL COLLATE pg_catalog."C",
     body_hash bytea NOT NULL,
@@ -2560,6 +2900,14 @@ COMMENT ON TABLE rvq.schema_migrations IS 'The migrations that this database has
 
 COMMENT ON COLUMN rvq.schema_migrations.release IS 'The release (sql/releases.toml) that brought it.';
 
+CREATE TABLE rvq.schema_roles (
+    part text NOT NULL,
+    role name NOT NULL,
+    CONSTRAINT schema_roles_part_check CHECK ((part = ANY (ARRAY['api'::text, 'dispatcher'::text])))
+);
+
+COMMENT ON TABLE rvq.schema_roles IS 'The roles that have been given what the API or the dispatcher needs. Each migration does it again.';
+
 CREATE TABLE rvq.set_aside (
     kind text NOT NULL,
     id bigint NOT NULL,
@@ -2583,11 +2931,11 @@ CREATE SEQUENCE rvq.task_sequence
     START WITH 0
     INCREMENT BY 1
     MINVALUE 0
-    MAXVALUE 8589934591
+    MAXVALUE 268435455
     CACHE 1
     CYCLE;
 
-COMMENT ON SEQUENCE rvq.task_sequence IS 'The 33 middle bits of a task id: tells the tasks of one day apart.';
+COMMENT ON SEQUENCE rvq.task_sequence IS 'Counts tasks; less the day''s base it is the 28 middle bits of a task id.';
 
 CREATE TABLE rvq.webhook_hosts (
     host text NOT NULL COLLATE pg_catalog."C",
@@ -2613,6 +2961,9 @@ ALTER TABLE ONLY rvq.ended_days
 ALTER TABLE ONLY rvq.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY rvq.id_days
+    ADD CONSTRAINT id_days_pkey PRIMARY KEY (day);
+
 ALTER TABLE ONLY rvq.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (key);
 
@@ -2630,6 +2981,15 @@ ALTER TABLE ONLY rvq.schema_functions
 
 ALTER TABLE ONLY rvq.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY rvq.schema_roles
+    ADD CONSTRAINT schema_roles_pkey PRIMARY KEY (part, role);
+
+ALTER TABLE ONLY rvq.server_runs
+    ADD CONSTRAINT server_runs_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY rvq.server_runs
+    ADD CONSTRAINT server_runs_started_at_database_id_table_id_key UNIQUE (started_at, database_id, table_id);
 
 ALTER TABLE ONLY rvq.set_aside
     ADD CONSTRAINT set_aside_pkey PRIMARY KEY (kind, id);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -13,6 +14,8 @@ from msgspec import Meta, Struct
 from app import ids
 from app.admin.schemas import AdminDeliveryPage, BulkRedelivery
 from app.admin.store import Store
+from app.db import DatabaseError
+from app.db.errors import OutcomeUnknown
 from app.web import cursors
 from app.web.moments import RULE, GivenMoment, to_utc
 from app.web.problems import Fault, Invalid, NotFound, StateConflict, TooManyRedeliveries
@@ -27,6 +30,8 @@ routes = Routes()
 log = logging.getLogger("rvq.admin")
 
 BATCH = 500
+# Proxies wait for 30 s, and a last batch takes its time too.
+BULK_SECONDS = 15.0
 MAX_REDELIVERIES = 10_000
 HOST_PATTERN = r"\A[!-~]{1,300}\Z"
 HOST = Parameter("host", TEXT)
@@ -58,7 +63,7 @@ def list_deliveries(context: Context[Store], request: Request) -> Response:
     """List deliveries, newest first."""
     status, limit = request.choice("status", DELIVERY_STATUSES), request.limit()
     host, since = _host(request), request.moment("since")
-    (before,) = request.cursor("d") or (None,)
+    (before,) = request.cursor("d", 1) or (None,)
     deliveries = context.store.list_deliveries(status, host, since, limit, before)
     next_cursor = cursors.write("d", ids.number_of(deliveries[-1].id)) if len(deliveries) == limit else None
     return page(deliveries, next_cursor)
@@ -87,25 +92,44 @@ def redeliver(context: Context[Store], _request: Request, delivery_id: str) -> R
 def redeliver_many(context: Context[Store], request: Request) -> Response:
     """Send many deliveries again.
 
-    At most 10 000 in one call; `complete` is false when there may be more. `dry_run` counts. `redelivered` is
-    less than `matched` when some are being sent at this moment, or have been sent 1000 times.
+    At most 10 000 in one call, or what it can do in 15 s; `complete` is false when there may be more.
+    `dry_run` counts. `redelivered` is less than `matched` when some are being sent at this moment, or were
+    sent 1000 times already.
     """
     body = request.json(DECODER).value
-    since = _since(body.since)
-    matched = redelivered = 0
-    before: int | None = None
-    complete = False
-    while not complete and matched < MAX_REDELIVERIES:
-        deliveries = context.store.list_deliveries(body.status, body.host, since, BATCH, before)
-        numbers = [ids.number_of(delivery.id) for delivery in deliveries]
-        matched += len(numbers)
-        complete = len(numbers) < BATCH
-        if numbers:
-            before = numbers[-1]
-            outcomes = [] if body.dry_run else context.store.redeliver(numbers)
-            redelivered += outcomes.count("redelivered")
-    log.info("deliveries sent again", extra={"matched": matched, "redelivered": redelivered})
-    return json_response(BulkRedelivery(matched, redelivered, body.dry_run, complete))
+    done = _Bulk(context.store, body, _since(body.since))
+    give_up = time.monotonic() + BULK_SECONDS
+    try:
+        while not done.complete and done.matched < MAX_REDELIVERIES and time.monotonic() < give_up:
+            done.do_batch()
+    except DatabaseError as error:
+        # A batch that failed changed nothing; what was done before it must be told.
+        if not done.matched or isinstance(error, OutcomeUnknown):
+            raise
+    log.info("deliveries sent again", extra={"matched": done.matched, "redelivered": done.redelivered})
+    return json_response(BulkRedelivery(done.matched, done.redelivered, body.dry_run, done.complete))
+
+
+class _Bulk:
+    """Sends deliveries again, newest first, a batch at a time, and counts them."""
+
+    def __init__(self, store: Store, body: RedeliverBody, since: datetime | None) -> None:
+        self.matched = self.redelivered = 0
+        self.complete = False
+        self._store = store
+        self._body = body
+        self._since = since
+        self._before: int | None = None
+
+    def do_batch(self) -> None:
+        body = self._body
+        found = self._store.list_deliveries(body.status, body.host, self._since, BATCH, self._before)
+        numbers = [ids.number_of(delivery.id) for delivery in found]
+        if numbers and not body.dry_run:
+            self.redelivered += self._store.redeliver(numbers).count("redelivered")
+        self.matched += len(numbers)
+        self.complete = len(numbers) < BATCH
+        self._before = numbers[-1] if numbers else None
 
 
 def _since(given: datetime | None) -> datetime | None:

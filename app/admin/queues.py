@@ -11,7 +11,7 @@ from msgspec import Struct
 from app.admin.schemas import Queue
 from app.admin.store import Store
 from app.web.fields import QUEUE_PATTERN
-from app.web.problems import NotFound
+from app.web.problems import NotFound, already_done
 from app.web.request import Request
 from app.web.response import Response, json_response
 from app.web.routes import Context, Routes
@@ -48,8 +48,10 @@ def set_queue(context: Context[Store], request: Request, queue: str) -> Response
     _require_name(queue)
     paused = request.json(DECODER).value.paused
     context.store.set_queue_paused(queue, paused)
-    log.info("queue %s", "paused" if paused else "resumed", extra={"queue": queue})
-    return _respond(context, queue)
+    done = "paused" if paused else "resumed"
+    log.info("queue %s", done, extra={"queue": queue})
+    with already_done(f"the queue was {done}"):
+        return _respond(context, queue)
 
 
 def _require_name(queue: str) -> None:

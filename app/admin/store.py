@@ -10,8 +10,9 @@ from app.db import Pool
 from app.ids import HIGHEST
 from app.web.schemas import Task
 
-# For statements that read all facts or wait for every writer; in force for that one statement.
-LONG_TIMEOUTS = "SET LOCAL statement_timeout = '10min'; SET LOCAL lock_timeout = '1min'; "
+# What reads all facts may take longer than other calls, but not as long as a transaction may be open before
+# create refuses. A reset waits for locks no longer than other calls do, since all writers wait behind it.
+AUDIT_MS, RESET_MS = 300_000, 60_000
 
 
 class Store:
@@ -24,17 +25,17 @@ class Store:
 
     def cancel_task(self, task_id: int) -> str:
         """Cancel a task; return cancelled, finished or unknown."""
-        return str(self._pool.value("SELECT rvq.cancel_task(%s)", (task_id,)))
+        return str(self._pool.change("SELECT rvq.cancel_task(%s)", (task_id,)))
 
     def retry_task(self, task_id: int) -> str:
         """Run what failed of a task again; return retried, unfinished, nothing_failed or unknown."""
-        return str(self._pool.value("SELECT rvq.retry_task(%s)", (task_id,)))
+        return str(self._pool.change("SELECT rvq.retry_task(%s)", (task_id,)))
 
     def read_queue(self, queue: str) -> Queue:
         return Queue(queue, *self._pool.rows("SELECT * FROM rvq.read_queue(%s)", (queue,))[0])
 
     def set_queue_paused(self, queue: str, paused: bool) -> None:
-        self._pool.rows("SELECT rvq.set_queue_paused(%s, %s)", (queue, paused))
+        self._pool.change("SELECT rvq.set_queue_paused(%s, %s)", (queue, paused))
 
     def list_deliveries(
         self,
@@ -52,16 +53,16 @@ class Store:
     def redeliver(self, delivery_ids: Sequence[int]) -> list[str]:
         """Send deliveries again; return one outcome each: redelivered, in_flight, too_often or unknown."""
         literal = "{" + ",".join(map(str, delivery_ids)) + "}"
-        outcomes: list[str] = self._pool.value("SELECT rvq.redeliver(%s::bigint[])", (literal,))
+        outcomes: list[str] = self._pool.change("SELECT rvq.redeliver(%s::bigint[])", (literal,))
         return outcomes
 
     def audit(self) -> list[AuditedCounter]:
-        sql = LONG_TIMEOUTS + "SELECT queue, counter, counted, truth FROM rvq.audit()"
-        return [AuditedCounter(*row) for row in self._pool.rows(sql)]
+        sql = "SELECT queue, counter, counted, truth FROM rvq.audit()"
+        return [AuditedCounter(*row) for row in self._pool.rows(sql, limit_ms=AUDIT_MS)]
 
     def repair_counters(self) -> int:
         """Repair the counters; return how many had drifted."""
-        return int(self._pool.value(LONG_TIMEOUTS + "SELECT rvq.repair_counters()"))
+        return int(self._pool.change("SELECT rvq.repair_counters()", limit_ms=AUDIT_MS))
 
     def reset(self) -> None:
-        self._pool.rows(LONG_TIMEOUTS + "SELECT rvq.reset()")
+        self._pool.change("SELECT rvq.reset()", limit_ms=RESET_MS)

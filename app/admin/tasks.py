@@ -7,7 +7,7 @@ import logging
 from app import ids
 from app.admin.store import Store
 from app.web.fields import known_task_id, unknown_task
-from app.web.problems import NotFound, StateConflict
+from app.web.problems import NotFound, StateConflict, already_done
 from app.web.request import Request
 from app.web.response import Response, json_response
 from app.web.routes import Context, Routes
@@ -47,7 +47,8 @@ def _respond(context: Context[Store], number: int, wanted: str, outcome: str) ->
     if outcome != wanted:
         raise StateConflict(REFUSALS[outcome])
     log.info("task %s", wanted, extra={"task_id": ids.task_id(number)})
-    task = context.store.read_task(number)
+    with already_done(f"the task was {wanted}"):
+        task = context.store.read_task(number)
     if task is None:
         raise unknown_task()
     return json_response(task)

@@ -10,7 +10,8 @@ from typing import Any
 
 import psycopg2
 
-from app.db.errors import DatabaseUnfit, translate
+from app.db.errors import DatabaseUnfit
+from app.db.refusals import explain
 from app.db.session import ENCODING, TIMEOUTS, startup_options
 
 Connection = psycopg2.extensions.connection
@@ -35,7 +36,8 @@ def connect(
 ) -> Connection:
     """Open a connection in autocommit with every timeout set (0: none), and all that RVQ relies on pinned.
 
-    Raise DatabaseUnavailable, or its DatabaseUnfit for a database that can't hold every text.
+    Raise DatabaseUnavailable with PostgreSQL's reason, or its DatabaseUnfit where waiting does not help: a
+    wrong password, a missing database, one that can't hold every text.
     """
     timeouts = {
         **TIMEOUTS,
@@ -53,7 +55,7 @@ def connect(
             **KEEPALIVE,
         )
     except psycopg2.Error as error:
-        raise translate(error) from error
+        raise explain(error) from error
     _require_encoding(connection)
     connection.autocommit = True
     return connection
@@ -101,3 +103,16 @@ def was_ended_by_server(connection: Connection) -> bool:
     poller = select.poll()
     poller.register(connection.fileno(), select.POLLIN)
     return bool(poller.poll(0))
+
+
+def has_cancelled_wait(connection: Connection) -> bool:
+    """Return whether the server has warned that a wait for a standby was cancelled; forget what it said.
+
+    It has no other sign of it. The words are those of lc_messages, which only a superuser can set: in other
+    languages than English an operator's cancel is not seen.
+    """
+    if not connection.notices:
+        return False
+    notices = connection.notices[:]
+    del connection.notices[:]
+    return any("canceling wait for synchronous replication" in notice for notice in notices)

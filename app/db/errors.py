@@ -3,6 +3,7 @@
     DatabaseError            every failure that the caller can only wait out
       DatabaseUnavailable    unreachable, starting, stopping, read-only, or full
         DatabaseReadOnly     this node takes no writes; another one may
+        AnswerLost           the statement was sent, and no answer came
         DatabaseUnfit        it can't be used as it is set up: waiting alone does not help
       PoolExhausted          the budget of connections is used up
       StatementTimeout       a statement or lock timeout
@@ -31,6 +32,10 @@ class DatabaseUnavailable(DatabaseError):
 
 class DatabaseReadOnly(DatabaseUnavailable):
     """The connection leads to a node that takes no writes: a standby, or one that is fenced off."""
+
+
+class AnswerLost(DatabaseUnavailable):
+    """The statement was sent, and no answer came: if it writes, nobody knows whether it did."""
 
 
 class DatabaseUnfit(DatabaseUnavailable):
@@ -64,26 +69,36 @@ MEANINGS: dict[str, type[DatabaseError]] = {
     "57P05": DatabaseUnavailable,  # idle session timeout
     "25P03": DatabaseUnavailable,  # idle in transaction timeout
     "25006": DatabaseReadOnly,
+    "42501": DatabaseUnfit,  # insufficient privilege: see FORBIDDEN
     "57014": StatementTimeout,  # query canceled
     "55P03": StatementTimeout,  # lock not available
     "40P01": TransactionConflict,
     "40001": TransactionConflict,
 }
+FORBIDDEN = "42501"
+GRANT = "grant what is missing: as the schema's owner, rvq migrate --grant api=ROLE --grant dispatcher=ROLE"
 # What a standby says to a few other statements: not supported, not in this state, an error of its own.
 ON_A_STANDBY = ("0A000", "55000", "XX000")
 
 
-def translate(error: psycopg2.Error) -> Exception:
-    """Return one of our errors, or the error itself. The text is the server's first line, never a URL."""
+def translate(error: psycopg2.Error, *, was_sent: bool = False) -> Exception:
+    """Return one of our errors, or the error itself. The text is the server's first line, never a URL.
+
+    `was_sent`: the connection was there, and the statement may have reached the server.
+    """
     code = error.pgcode
     if code is None:
         # No SQLSTATE: the connection failed, or was lost before a response came.
         gone = isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError)
-        return DatabaseUnavailable("no answer from the database") if gone else error
+        lost = AnswerLost if was_sent else DatabaseUnavailable
+        return lost("no answer from the database") if gone else error
     meaning = MEANINGS.get(code) or MEANINGS.get(code[:2])
     if meaning is None and code in ON_A_STANDBY and _came_from_standby(error):
         meaning = DatabaseReadOnly
-    return meaning(f"{error.diag.message_primary} ({code})") if meaning else error
+    text = f"{error.diag.message_primary} ({code})"
+    if code == FORBIDDEN:
+        text += f". What to do: {GRANT}"
+    return meaning(text) if meaning else error
 
 
 def _came_from_standby(error: psycopg2.Error) -> bool:

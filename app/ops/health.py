@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from app.db import DatabaseError
+from app.db import DatabaseError, StatementTimeout
 from app.ops.store import Store
 from app.web import metrics
 from app.web.problems import NotReady
 from app.web.request import Request
 from app.web.response import Response, json_response
 from app.web.routes import Context, Routes
-from app.web.schemas import Health
+from app.web.schemas import Health, Readiness
 
 routes = Routes()
 metrics_routes = Routes()
@@ -23,21 +23,31 @@ def healthz(_context: Context[Store], _request: Request) -> Response:
     return json_response(Health("ok"))
 
 
-@routes.get("/readyz", Health, problems=(NotReady,))
+@routes.get("/readyz", Readiness, problems=(NotReady,))
 def readyz(context: Context[Store], _request: Request) -> Response:
-    """Tell whether requests can be served: schema current, database writable."""
+    """Tell whether requests can be served: schema current, database writable, commits go through.
+
+    `behind` names the steps of maintenance that are late, if any are: requests are served all the same, and
+    what the steps do comes late.
+    """
     if not context.store.has_current_schema():
         raise NotReady("the database's schema is not the one of this release")
     if not context.store.is_writable():
         raise NotReady("the database takes no writes")
-    return json_response(Health("ready"))
+    if why := context.store.why_no_commit():
+        raise NotReady(why)
+    return json_response(Readiness("ready", context.store.late_steps()))
 
 
 @metrics_routes.get("/metrics", "text/plain")
 def read_metrics(context: Context[Store], _request: Request) -> Response:
     """Read the Prometheus metrics of all processes."""
+    # The processes' own figures matter most when the database is away, or slow to count.
+    stats, is_up = None, True
     try:
         stats = json.loads(context.store.stats())
+    except StatementTimeout:
+        pass
     except DatabaseError:
-        stats = None  # the processes' own figures matter most when the database is away
-    return Response(metrics.exposition(stats), media_type=metrics.CONTENT_TYPE)
+        is_up = False
+    return Response(metrics.exposition(stats, is_up), media_type=metrics.CONTENT_TYPE)

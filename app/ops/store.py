@@ -7,15 +7,23 @@ import psycopg2
 from app.db import Pool
 from app.db.errors import DatabaseReadOnly, translate
 from app.db.migrations import schema_is_current
+from app.ops.probe import CommitProbe
+
+LATE = "SELECT s.step FROM rvq.list_due_steps() AS s WHERE s.is_behind ORDER BY s.step"
 
 
 class Store:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self._probe = CommitProbe(lambda: pool.change("SELECT rvq.prove_commit()"))
 
     def stats(self) -> str:
         """Return counts by status as a JSON document."""
         return str(self._pool.value("SELECT rvq.stats()"))
+
+    def late_steps(self) -> list[str]:
+        """Return the steps of maintenance that have something to do for more than a minute."""
+        return [step for (step,) in self._pool.rows(LATE)]
 
     def is_writable(self) -> bool:
         """Ask whether the database takes writes; if not, the pool looks for a node that does."""
@@ -30,6 +38,10 @@ class Store:
         except DatabaseReadOnly:
             return False
         return True
+
+    def why_no_commit(self) -> str:
+        """Return why commits do not go through; nothing if they do, or did two seconds ago."""
+        return self._probe.failure()
 
     def has_current_schema(self) -> bool:
         with self._pool.connection() as connection:

@@ -7,7 +7,7 @@ from app.partner.schemas import TaskPage
 from app.partner.store import Store
 from app.web import cursors
 from app.web.fields import known_task_id, unknown_task
-from app.web.problems import NotFound, StateConflict
+from app.web.problems import NotFound, StateConflict, already_done
 from app.web.request import Request
 from app.web.response import Response, json_response, page
 from app.web.routes import CURSOR, LIMIT, Context, Routes, status_of
@@ -26,7 +26,7 @@ def read_task(context: Context[Store], _request: Request, task_id: str) -> Respo
 def list_tasks(context: Context[Store], request: Request) -> Response:
     """List tasks, newest first."""
     status, limit = request.choice("status", TASK_STATUSES), request.limit()
-    (before,) = request.cursor("t") or (None,)
+    (before,) = request.cursor("t", 1) or (None,)
     tasks = context.store.list_tasks(status, limit, before)
     return page(tasks, cursors.write("t", ids.number_of(tasks[-1].id)) if len(tasks) == limit else None)
 
@@ -43,7 +43,8 @@ def cancel_task(context: Context[Store], _request: Request, task_id: str) -> Res
         raise unknown_task()
     if outcome == "finished":
         raise StateConflict("the task has ended already")
-    return json_response(_find(context, number))
+    with already_done("the task was cancelled"):
+        return json_response(_find(context, number))
 
 
 def _find(context: Context[Store], task_id: int) -> Task:

@@ -78,26 +78,30 @@ class BatchCounter:
         self.calls = BATCHED_CALLS.labels(call)
 
 
-def exposition(stats: Mapping[str, object] | None) -> bytes:
-    """Return the metrics of all processes and of `stats`, the result of rvq.stats(); None: no database."""
+def exposition(stats: Mapping[str, object] | None, is_up: bool = True) -> bytes:
+    """Return the metrics of all processes and of `stats`, the result of rvq.stats(), unless it gave none.
+
+    `is_up`: whether the database answered.
+    """
     registry = REGISTRY
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     own = CollectorRegistry()
-    own.register(_Stats(stats))
+    own.register(_Stats(stats, is_up))
     return generate_latest(registry) + generate_latest(own)
 
 
 class _Stats:
     """A collector of what the database says at each scrape, so that no one process has to export it."""
 
-    def __init__(self, stats: Mapping[str, object] | None) -> None:
+    def __init__(self, stats: Mapping[str, object] | None, is_up: bool) -> None:
         self._stats = stats
+        self._is_up = is_up
 
     def collect(self) -> Iterable[Metric]:
-        up = 0 if self._stats is None else 1
-        yield GaugeMetricFamily("rvq_database_up", "Whether the database answered this scrape.", value=up)
+        up = "Whether the database answered this scrape."
+        yield GaugeMetricFamily("rvq_database_up", up, value=int(self._is_up))
         for group in ("tasks", "sub_tasks", "deliveries"):
             values = (self._stats or {}).get(group)
             if isinstance(values, Mapping):

@@ -4,8 +4,8 @@ Problem
   MalformedRequest 400   TooManyHeaders 431 (these two by the HTTP server)
   MalformedBody 400      Unauthorized 401     NotFound 404        ApiDisabled 404
   MethodNotAllowed 405   TooLarge 413         UnsupportedMedia 415
-  IdempotencyConflict 409  StateConflict 409  Invalid 422
-  TooManyRedeliveries 429
+  IdempotencyConflict 409  StateConflict 409  HistoryChanged 409
+  Invalid 422            TooManyRedeliveries 429
   OverBudget 503         Overloaded 503       DatabaseAway 503    TimedOut 503
   OutcomeIsUnknown 503   NotReady 503
   Unexpected 500 (a fault of ours; no input may lead to it)
@@ -13,8 +13,9 @@ Problem
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -116,6 +117,12 @@ class StateConflict(Problem):
     status, code = 409, "state_conflict"
 
 
+class HistoryChanged(Problem):
+    """The cursor is of a history that the database no longer has."""
+
+    status, code = 409, "history_changed"
+
+
 class TooLarge(Problem):
     """The body is too large."""
 
@@ -197,6 +204,15 @@ class NotReady(Passing):
 
 class Unexpected(Problem):
     """Something went wrong on our side."""
+
+
+@contextlib.contextmanager
+def already_done(what: str) -> Iterator[None]:
+    """Say that the change was made, if reading what is shown of it fails."""
+    try:
+        yield
+    except DatabaseError as error:
+        raise OutcomeIsUnknown(f"{what}, but could not be read afterwards", error.retry_after) from error
 
 
 def problem_of(error: DatabaseError) -> Problem:

@@ -174,7 +174,12 @@ class DeliveryAttempt(Schema):
 
 
 class Health(Schema):
-    status: Literal["ok", "ready"]
+    status: Literal["ok"]
+
+
+class Readiness(Schema, omit_defaults=True):
+    status: Literal["ready"]
+    behind: list[str] = []
 
 
 class Redelivered(Schema):

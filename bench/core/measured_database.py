@@ -20,7 +20,10 @@ from bench.procfs import tree_cpu_seconds
 from dispatcher.maintenance import STEPS
 from rvq.embedded import Cluster
 
-MAINTENANCE = ("raise_claim_floors", "fold_counters")
+MAINTENANCE = {
+    "raise_claim_floors": "SELECT rvq.raise_claim_floors('', 1000)",
+    "fold_counters": "SELECT rvq.fold_counters(100000)",
+}
 AT_ONCE = 100_000
 Row = tuple[object, ...]
 
@@ -88,7 +91,7 @@ class MeasuredDatabase:
         (every,) = (one.every for one in STEPS if one.name == step)
         with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
             while not done.wait(every):
-                cursor.execute(f"SELECT rvq.{step}()")
+                cursor.execute(MAINTENANCE[step])
 
     def _wait_for_clients_to_leave(self) -> None:
         """Wait: a backend hands over its statistics, and its CPU to the postmaster, when it ends."""

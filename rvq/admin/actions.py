@@ -100,7 +100,7 @@ def audit(client: Client, arguments: argparse.Namespace) -> int:
 
 
 def stats(client: Client, _arguments: argparse.Namespace) -> int:
-    """Print tasks, sub_tasks and deliveries by status. Raises CommandError when the API has no database."""
+    """Print tasks, sub_tasks and deliveries by status. Raises CommandError when the API has none."""
     values: dict[str, dict[str, int]] = {}
     single: dict[str, float] = {}
     for family in text_string_to_metric_families(client.metrics()):
@@ -111,6 +111,8 @@ def stats(client: Client, _arguments: argparse.Namespace) -> int:
                 single[sample.name] = sample.value
     if not single.get("rvq_database_up"):
         raise CommandError("the API is up, and its database is away")
+    if "rvq_tasks" not in values:
+        raise CommandError("the API is up, and its database can't count in time: is a dispatcher running?")
     counted = [(name, values.get(f"rvq_{name}", {})) for name in ("tasks", "sub_tasks")]
     print(
         table(

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from app.settings import Settings, load_settings
 from app.webhooks.addresses import AllowedHost
 from rvq.doctor import allowlist
-from rvq.doctor.checks import Finding, examine
+from rvq.doctor.checks import examine
+from rvq.doctor.finding import Finding
 from rvq.doctor.store import open_store
 from rvq.tables import table
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg2
 
 from app.db import Connection, connect
 from app.db.errors import StatementTimeout, translate
+from app.db.grants import read_roles
+from app.db.ledger import Cursor
 from app.db.migrations import check_history, newer_release, schema_is_current
+from app.db.rights import Right, read_rights
 from app.ids import task_of
+from rvq.doctor.figures import Admission, DueStep, OpenDay, ServerRun, Skew, StoredUrl
 
 NAME = "rvq-doctor"
 AUDIT_TIMEOUT_MS = 60_000
@@ -29,6 +31,11 @@ BROUGHT_ALONG = """
 SELECT unnest(s.setconfig) FROM pg_db_role_setting AS s
  WHERE s.setdatabase IN (0, (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()))
    AND s.setrole IN (0, (SELECT r.oid FROM pg_roles AS r WHERE r.rolname = session_user))"""
+SESSION_ROLE = """
+SELECT session_user::text, r.rolsuper, pg_has_role(session_user, n.nspowner, 'USAGE')
+  FROM pg_roles AS r, pg_namespace AS n WHERE r.rolname = session_user AND n.nspname = 'rvq'"""
+ACTS_AS_OWNER = """
+SELECT pg_has_role(%s, n.nspowner, 'MEMBER') FROM pg_namespace AS n WHERE n.nspname = 'rvq'"""
 OTHERS = """
 SELECT count(*) FROM pg_stat_activity AS a
  WHERE a.backend_type = 'client backend' AND a.application_name NOT LIKE 'rvq-%%'"""
@@ -73,37 +80,13 @@ SELECT u.url, sum(u.tasks)::bigint, sum(u.deliveries)::bigint FROM (
     SELECT d.url, 0, 1 FROM rvq.due_deliveries AS d) AS u
  GROUP BY u.url ORDER BY u.url"""
 
-
-class Admission(NamedTuple):
-    """The state of admission control, in seconds; `checked_ago` is None when no dispatcher ever looked."""
-
-    refusal: str | None
-    checked_ago: float | None
-    max_transaction_age: float
-    max_dead_tuples: int
+DUE_STEPS = "SELECT s.step, s.due, s.seconds, s.is_behind FROM rvq.list_due_steps(%s) AS s"
 
 
-class OpenDay(NamedTuple):
-    """A day past retention, and the first task that keeps it: an open one, or one with a pending delivery."""
-
-    day: date
-    task_id: int
-    is_open: bool
-
-
-class StoredUrl(NamedTuple):
-    url: str
-    tasks: int
-    deliveries: int
-
-
-@dataclass(frozen=True)
-class Skew:
-    """Seconds: the database's clock less ours, how sure that is, and how far RVQ's is moved from it."""
-
-    seconds: float
-    uncertain: float
-    moved: float
+RUNS = """
+SELECT r.how, to_char(r.began_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'),
+       extract(epoch FROM rvq.clock() - r.began_at)::float8, EXISTS (SELECT FROM rvq.this_run())
+  FROM rvq.server_runs AS r ORDER BY r.first_xid DESC LIMIT 1"""
 
 
 class Store:
@@ -138,11 +121,33 @@ class Store:
         found = (row[0].partition("=") for row in self._rows(BROUGHT_ALONG))
         return {name.lower(): value for name, _, value in found}
 
+    def session_role(self) -> tuple[str, bool, bool]:
+        """Return the name of our role, whether it is a superuser, and whether it owns the schema."""
+        name, is_superuser, is_owner = self._row(SESSION_ROLE)
+        return name, is_superuser, is_owner
+
+    def granted_roles(self) -> dict[str, list[str]]:
+        """Return the parts of each role that was granted one."""
+        with self._cursor() as cursor:
+            return read_roles(cursor)
+
+    def rights(self, role: str, parts: Sequence[str]) -> list[Right]:
+        """Return what a role of these parts needs, and what else it holds."""
+        with self._cursor() as cursor:
+            return read_rights(cursor, role, parts)
+
+    def may_act_as_owner(self, role: str) -> bool:
+        return bool(self._row(ACTS_AS_OWNER, (role,))[0])
+
     def skew(self) -> Skew:
         before = time.time()
         theirs, moved = self._row(CLOCK)
         after = time.time()
         return Skew(theirs - (before + after) / 2, (after - before) / 2, moved)
+
+    def last_run(self) -> ServerRun | None:
+        rows = self._rows(RUNS)
+        return ServerRun(*rows[0]) if rows else None
 
     def connections_of_others(self) -> int:
         return int(self._row(OTHERS)[0])
@@ -159,6 +164,9 @@ class Store:
     def open_days(self, retention_days: int) -> list[OpenDay]:
         rows = self._rows(OPEN_DAYS, (retention_days,))
         return [OpenDay(day, task_of(first), is_open) for day, first, is_open in rows]
+
+    def due_steps(self, retention_days: int) -> list[DueStep]:
+        return [DueStep(*row) for row in self._rows(DUE_STEPS, (retention_days,))]
 
     def set_aside(self) -> list[tuple[str, str, int, int]]:
         """Return kind, reason, how many, and the first id of what was found damaged."""
@@ -192,10 +200,15 @@ class Store:
         return self._rows(sql, params)[0]
 
     def _rows(self, sql: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with self._cursor() as cursor:
+            cursor.execute(sql, params)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextlib.contextmanager
+    def _cursor(self) -> Iterator[Cursor]:
         try:
             with self._connection.cursor() as cursor:
-                cursor.execute(sql, params)
-                return cursor.fetchall() if cursor.description else []
+                yield cursor
         except psycopg2.Error as error:
             raise translate(error) from error
 

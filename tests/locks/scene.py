@@ -272,7 +272,7 @@ def _of_maintenance(scene: Scene) -> list[Operation]:
         Operation("end overdue tasks", "SELECT rvq.end_overdue_tasks(1000)"),
         Operation("sweep", "SELECT rvq.sweep_stranded_tasks(0, 1000)"),
         Operation("fold", "SELECT rvq.fold_counters()"),
-        Operation("raise floors", "SELECT rvq.raise_claim_floors()"),
+        Operation("raise floors", "SELECT rvq.raise_claim_floors('', 1000)"),
         Operation("rescue", "SELECT rvq.rescue_below_floors()", waits=False),
         Operation("end abandoned tasks", "SELECT rvq.end_abandoned_tasks(0, 0, 1000)"),
         Operation("give up deliveries", "SELECT rvq.give_up_deliveries(0, 1000)", waits=False),

@@ -79,7 +79,9 @@ def test_floors_wait_for_those_inside_without_holding_a_lock(database: Database)
     rvq.fold()
     writer, raising = database.connect(autocommit=False), database.connect()
     Calls(writer).create(1)
-    with background(database.value, "SELECT rvq.raise_claim_floors()", on=raising) as future:
+    with background(
+        database.value, "SELECT raised FROM rvq.raise_claim_floors('', 1000)", on=raising
+    ) as future:
         sleeping(database, raising)
         assert database.value(LOCKS, (raising.info.backend_pid,)) == 0
         writer.commit()

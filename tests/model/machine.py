@@ -282,16 +282,18 @@ class Machine(RuleBasedStateMachine):
         if step == "promote":
             self._same("promote", self._value("SELECT rvq.promote_due(1000)"), self.model.promote())
         elif step == "end":
-            self._same("end", self._value("SELECT rvq.end_overdue_tasks(1000)"), self.model.end_overdue())
+            self._same(
+                "end", self._value("SELECT (rvq.end_overdue_tasks(1000)).ended"), self.model.end_overdue()
+            )
         elif step == "keep house":
             self._keep_house()
         else:
-            self._same("expire", self._value("SELECT rvq.expire_leases(1000)"), self.model.expire())
+            self._same("expire", self._value("SELECT (rvq.expire_leases(1000)).expired"), self.model.expire())
 
     def _keep_house(self) -> None:
         """What nobody may notice."""
         self._value("SELECT rvq.fold_counters()")
-        self._value("SELECT rvq.raise_claim_floors()")
+        self._value("SELECT (rvq.raise_claim_floors('', 1000)).raised")
         assert self._value("SELECT stranded FROM rvq.sweep_stranded_tasks(0, 1000)") == 0
         assert self.database.drift() == []
 

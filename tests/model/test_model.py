@@ -50,8 +50,8 @@ BROKEN = [
     Mutation(
         "two events",
         "advance_tasks",
-        "SELECT t.event_id, pg",
-        "SELECT t.event_id + generate_series(0, 1), pg",
+        "SELECT t.event_id, rvq.feed",
+        "SELECT t.event_id + generate_series(0, 1), rvq.feed",
     ),
     Mutation(
         "late reports lost", "expire_leases", "requeued = true,", "requeued = true, lease_token = NULL,"
@@ -60,7 +60,7 @@ BROKEN = [
     Mutation("one more needed", "decide_task", "p_succeeded >= p_required", "p_succeeded > p_required"),
     Mutation("siblings go on", "advance_tasks", "IF v_unfinished IS NOT NULL", "IF false"),
     Mutation("too early", "take_due", "s.due_at <= rvq.clock()", "true"),
-    Mutation("leases all expire", "expire_leases", "s.lease_expires_at <= v_now", "true"),
+    Mutation("leases stay", "list_expired_leases", "s.lease_expires_at <= p_now", "false"),
     Mutation("runs share an event", "retry_task", "v_event.id - v_task.id + 1", "v_event.id - v_task.id"),
     Mutation("settled by anyone", "settle_deliveries", "AND d.lease_token = a.lease_token", ""),
     Mutation("not counted", "cancel_open_sub_tasks", "WHERE c.status = 'claimed'", "WHERE false"),

@@ -10,7 +10,8 @@ import pytest
 from app.settings import Settings, load_settings
 from rvq.__main__ import main
 from rvq.doctor import checks
-from rvq.doctor.checks import Finding, examine
+from rvq.doctor.checks import examine
+from rvq.doctor.finding import Finding
 from rvq.doctor.store import Store, open_store
 from tests.sql.calls import Calls
 from tests.support.database import Database

@@ -258,19 +258,19 @@ class Calls:
     # maintenance, one step each
 
     def expire(self, limit: int = 1000) -> int:
-        return int(self.value("SELECT rvq.expire_leases(%s)", (limit,)))
+        return int(self.value("SELECT expired FROM rvq.expire_leases(%s)", (limit,)))
 
     def promote(self, limit: int = 1000) -> int:
         return int(self.value("SELECT rvq.promote_due(%s)", (limit,)))
 
     def end_overdue(self, limit: int = 1000) -> int:
-        return int(self.value("SELECT rvq.end_overdue_tasks(%s)", (limit,)))
+        return int(self.value("SELECT ended FROM rvq.end_overdue_tasks(%s)", (limit,)))
 
     def fold(self) -> int:
         return int(self.value("SELECT rvq.fold_counters()"))
 
     def raise_floors(self) -> int:
-        return int(self.value("SELECT rvq.raise_claim_floors()"))
+        return int(self.value("SELECT raised FROM rvq.raise_claim_floors('', 1000)"))
 
     def sweep(self, after: int = 0, limit: int = 1000) -> tuple[int | None, int]:
         ((last, stranded),) = self.rows("SELECT * FROM rvq.sweep_stranded_tasks(%s,%s)", (after, limit))

@@ -14,7 +14,10 @@ from tests.sql.calls import URL, Calls, Delivery, Lease, Report, other_token
 from tests.support.concurrency import background, wait_until, wait_until_blocked
 from tests.support.database import Database
 
-SETTINGS = {"schema_migrations", "schema_functions", "queues", "admission"}
+SETTINGS = {"schema_migrations", "schema_functions", "schema_roles", "server_runs", "id_days"} | {
+    "queues",
+    "admission",
+}
 
 
 def reset(rvq: Calls) -> None:
@@ -162,7 +165,7 @@ def one_of_everything(client: Calls, rng: random.Random) -> None:
     client.retry(task_id)
     client.rows("SELECT rvq.redeliver_task(%s)", (task_id,))
     client.fold()
-    client.rows("SELECT rvq.raise_claim_floors()") if rng.random() < 0.1 else client.stats()
+    client.raise_floors() if rng.random() < 0.1 else client.stats()
     client.tasks(limit=3)
     client.expire_deliveries()
 

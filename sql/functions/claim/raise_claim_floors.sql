@@ -1,9 +1,11 @@
 -- While a long transaction keeps vacuum from removing them, the index entries of claimed sub_tasks stay in front of
 -- those that are queued. The floor lets claim start past them. It may rise to a moment only once no writer that began
 -- before that moment is under way, for such a writer may be a create with an older queued_at. All writers hold the
--- door.
+-- door. It walks the queues a batch at a time, as partners may name as many as they like; p_after is where the last
+-- batch ended.
 -- Locks: queues by name. It does not hold the door, it looks who does.
-CREATE OR REPLACE FUNCTION rvq.raise_claim_floors() RETURNS integer
+CREATE OR REPLACE FUNCTION rvq.raise_claim_floors(p_after text, p_limit integer)
+RETURNS TABLE (last_queue text, raised integer)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
@@ -11,7 +13,6 @@ AS $$
 DECLARE
     v_now timestamptz := rvq.clock();
     v_writers text[];
-    v_raised integer;
 BEGIN
     v_writers := ARRAY(SELECT l.virtualtransaction FROM pg_locks AS l
                         WHERE l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2 AND l.granted
@@ -22,13 +23,18 @@ BEGIN
                                WHERE l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2
                                  AND l.virtualtransaction = ANY (v_writers));
         IF i = 100 THEN
-            RETURN 0;
+            last_queue := p_after;
+            raised := 0;
+            RETURN NEXT;
+            RETURN;
         END IF;
         PERFORM pg_sleep(0.01);
     END LOOP;
+    last_queue := (SELECT max(c.queue) FROM (SELECT l.queue FROM rvq.counters AS l WHERE l.queue > p_after
+                                              ORDER BY l.queue LIMIT p_limit) AS c);
     INSERT INTO rvq.queues AS q (queue, claim_floor)
     SELECT c.queue, f.floor
-      FROM rvq.counters AS c
+      FROM (SELECT l.queue FROM rvq.counters AS l WHERE l.queue > p_after AND l.queue <= last_queue) AS c
       LEFT JOIN rvq.queues AS k ON k.queue = c.queue
       CROSS JOIN LATERAL (
           SELECT least(v_now, (SELECT s.queued_at FROM rvq.open_sub_tasks AS s
@@ -38,8 +44,12 @@ BEGIN
      WHERE f.floor > coalesce(k.claim_floor, '-infinity')
      ORDER BY c.queue
     ON CONFLICT (queue) DO UPDATE SET claim_floor = greatest(q.claim_floor, excluded.claim_floor);
-    GET DIAGNOSTICS v_raised = ROW_COUNT;
-    RETURN v_raised;
+    GET DIAGNOSTICS raised = ROW_COUNT;
+    IF NOT EXISTS (SELECT FROM rvq.counters AS l WHERE l.queue > last_queue) THEN
+        last_queue := '';
+    END IF;
+    RETURN NEXT;
 END $$;
-COMMENT ON FUNCTION rvq.raise_claim_floors() IS
-    'Let claim start at the oldest queued sub_task of each queue; return how many floors rose.';
+COMMENT ON FUNCTION rvq.raise_claim_floors(text, integer) IS
+    'Let claim start at the oldest queued sub_task of each queue, a batch of queues at a time; return the last queue '
+    'it looked at ('''' after the last of all), and how many floors rose.';

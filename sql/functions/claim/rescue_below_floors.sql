@@ -1,25 +1,34 @@
 -- A clock that steps back at the very moment when a floor rises may leave a new sub_task below it, where claim does not
 -- look. Once requeued, it is found. This walks the dead entries that the floor is there to avoid: once a minute, not at
--- each claim.
+-- each claim. Where they are too many for one walk, p_seconds says how far below the floor to look (NULL: all the way).
 -- Locks: door; sub_tasks by (queued_at, id), with SKIP LOCKED.
-CREATE OR REPLACE FUNCTION rvq.rescue_below_floors() RETURNS integer
+CREATE OR REPLACE FUNCTION rvq.rescue_below_floors(p_limit integer DEFAULT 1000, p_seconds float8 DEFAULT NULL)
+RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
+    v_below bigint[];
     v_rescued integer;
 BEGIN
     PERFORM rvq.hold_door();
-    WITH below AS MATERIALIZED (
+    v_below := ARRAY(
         SELECT s.id
           FROM rvq.queues AS q
-          JOIN rvq.open_sub_tasks AS s
-            ON s.status = 'queued' AND NOT s.requeued AND s.queue = q.queue AND s.queued_at < q.claim_floor
+          CROSS JOIN LATERAL (
+              SELECT o.id FROM rvq.open_sub_tasks AS o
+               WHERE o.status = 'queued' AND NOT o.requeued AND o.queue = q.queue AND o.queued_at < q.claim_floor
+                 AND o.queued_at >= coalesce(q.claim_floor - make_interval(secs => p_seconds), '-infinity')
+               ORDER BY o.queued_at LIMIT p_limit) AS s
+         LIMIT p_limit);
+    WITH below AS MATERIALIZED (
+        SELECT s.id FROM rvq.open_sub_tasks AS s
+         WHERE s.id = ANY (v_below) AND s.status = 'queued' AND NOT s.requeued
          ORDER BY s.queued_at, s.id FOR UPDATE OF s SKIP LOCKED)
     UPDATE rvq.open_sub_tasks AS s SET requeued = true FROM below AS b WHERE s.id = b.id;
     GET DIAGNOSTICS v_rescued = ROW_COUNT;
     RETURN v_rescued;
 END $$;
-COMMENT ON FUNCTION rvq.rescue_below_floors() IS
-    'Requeue the sub_tasks that are queued below their queue''s floor; return how many.';
+COMMENT ON FUNCTION rvq.rescue_below_floors(integer, float8) IS
+    'Requeue sub_tasks that are queued below their queue''s floor, a batch at a time; return how many.';

@@ -31,7 +31,7 @@ AS $$
          WHERE NOT EXISTS (SELECT FROM rvq.due_deliveries AS d WHERE d.id = l.id) GROUP BY t.queue, l.status),
     counted AS (
         SELECT c.queue, n.counter, n.n
-          FROM rvq.current_counters AS c
+          FROM rvq.read_counters() AS c
           CROSS JOIN LATERAL (VALUES
               ('scheduled', c.scheduled), ('queued', c.queued), ('claimed', c.claimed), ('succeeded', c.succeeded),
               ('failed', c.failed), ('cancelled', c.cancelled), ('tasks_open', c.tasks_open),

@@ -1,6 +1,7 @@
--- One folds at a time; a second one has nothing to do.
+-- One folds at a time; a second one has nothing to do. After hours without a dispatcher there are millions of deltas:
+-- p_limit of them go into one transaction (NULL: all).
 -- Locks: door, the folder's lock (not waited for), counters by queue.
-CREATE OR REPLACE FUNCTION rvq.fold_counters() RETURNS integer
+CREATE OR REPLACE FUNCTION rvq.fold_counters(p_limit integer DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -10,7 +11,9 @@ BEGIN
     IF NOT pg_try_advisory_xact_lock(1, 2) THEN
         RETURN 0;
     END IF;
-    WITH deleted AS (DELETE FROM rvq.counter_deltas RETURNING *),
+    WITH deleted AS (
+        DELETE FROM rvq.counter_deltas AS d
+         WHERE d.ctid = ANY (ARRAY(SELECT p.ctid FROM rvq.counter_deltas AS p LIMIT p_limit)) RETURNING d.*),
     folded AS (
         INSERT INTO rvq.counters AS c
         SELECT d.queue, coalesce(sum(d.scheduled), 0), coalesce(sum(d.queued), 0), coalesce(sum(d.claimed), 0),
@@ -34,4 +37,5 @@ BEGIN
     SELECT count(*) INTO v_folded FROM deleted;
     RETURN v_folded;
 END $$;
-COMMENT ON FUNCTION rvq.fold_counters() IS 'Move pending deltas into the counters; return how many.';
+COMMENT ON FUNCTION rvq.fold_counters(integer) IS
+    'Move pending deltas into the counters, a batch at a time; return how many.';

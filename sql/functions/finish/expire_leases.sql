@@ -1,9 +1,9 @@
 -- A lease that ran out spends its attempt: back-off and retry, or failed. The token stays in the row, so that a late
 -- report still counts as long as nobody took the sub_task over. Token and time (which is set while the sub_task is
 -- claimed, and only then) are checked again where they are written: before the lock was held, a worker may have
--- reported or extended the lease.
+-- reported or extended the lease. A batch is p_limit leases, and twenty times as many siblings that may be cancelled.
 -- Locks: door, gates by number, sub_tasks by (queued_at, id), tasks by id.
-CREATE OR REPLACE FUNCTION rvq.expire_leases(p_limit integer) RETURNS integer
+CREATE OR REPLACE FUNCTION rvq.expire_leases(p_limit integer) RETURNS TABLE (expired integer, is_full boolean)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = 'force_generic_plan' SET enable_seqscan = off SET enable_bitmapscan = off
 SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
@@ -18,15 +18,17 @@ DECLARE
     v_previous rvq.sub_task_status[];
     v_statuses rvq.outcome_status[];
     v_gated bigint[];
-    v_expired integer;
+    v_found integer;
     v_now timestamptz := rvq.clock();
 BEGIN
     PERFORM rvq.hold_door();
-    SELECT array_agg(e.id), array_agg(e.lease_token) INTO v_ids, v_tokens
-      FROM (SELECT s.id, s.lease_token FROM rvq.open_sub_tasks AS s
-             WHERE s.status = 'claimed' AND s.lease_expires_at <= v_now ORDER BY s.lease_expires_at LIMIT p_limit) AS e;
-    IF v_ids IS NULL THEN
-        RETURN 0;
+    SELECT count(*), array_agg(l.id) FILTER (WHERE l.fits), array_agg(l.lease_token) FILTER (WHERE l.fits)
+      INTO v_found, v_ids, v_tokens FROM rvq.list_expired_leases(p_limit, 20 * p_limit, v_now) AS l;
+    expired := 0;
+    is_full := v_found > 0 AND (v_found = p_limit OR v_found > cardinality(v_ids));
+    IF v_found = 0 THEN
+        RETURN NEXT;
+        RETURN;
     END IF;
     v_gated := rvq.hold_gates(v_ids);
     PERFORM rvq.lock_sub_tasks(
@@ -56,10 +58,11 @@ BEGIN
         SELECT r.queue, count(*), -count(*) FROM retried AS r GROUP BY r.queue)
     SELECT array_agg(rvq.task_of(f.id)), array_agg('claimed'::rvq.sub_task_status),
            array_agg('failed'::rvq.outcome_status), count(*) + (SELECT count(*) FROM retried)
-      INTO v_task_ids, v_previous, v_statuses, v_expired FROM failed AS f;
+      INTO v_task_ids, v_previous, v_statuses, expired FROM failed AS f;
     IF v_task_ids IS NOT NULL THEN
         PERFORM rvq.advance_tasks(v_task_ids, v_previous, v_statuses, NULL, v_now);
     END IF;
-    RETURN v_expired;
+    RETURN NEXT;
 END $$;
-COMMENT ON FUNCTION rvq.expire_leases(integer) IS 'End the leases that ran out, a batch at a time; return how many.';
+COMMENT ON FUNCTION rvq.expire_leases(integer) IS
+    'End the leases that ran out, a batch at a time; return how many, and whether there may be more.';

@@ -4,7 +4,7 @@
 -- by a tenth took a core for half a second.
 -- Locks: the partitions' advisory lock, alone; parents in SHARE UPDATE EXCLUSIVE.
 CREATE OR REPLACE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     v_today integer := rvq.day_at(rvq.clock());
@@ -37,5 +37,6 @@ BEGIN
     END IF;
     RETURN v_created;
 END $$;
+REVOKE ALL ON FUNCTION rvq.create_partitions(integer) FROM PUBLIC;
 COMMENT ON FUNCTION rvq.create_partitions(integer) IS
     'Make the partitions of today and the days ahead that are missing; return how many.';

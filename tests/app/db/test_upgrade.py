@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,32 +14,19 @@ from tests.support.concurrency import wait_until
 from tests.support.database import Database
 
 MIGRATIONS_OF_0_1_0 = 5
-# What has another name since: functions, and the column of those queued more than once.
-NAMES_OF_0_1_0 = {
-    "hold_door": "enter",
-    "hold_gates": "enter_gates",
-    "random_hex": "draw",
-    "decide_task": "verdict",
-    "claim_idempotency_keys": "use_keys",
-    "end_tasks": "end_early",
-    "take_requeued": "take_again",
-    "siblings_to_lock": "siblings_at_stake",
-    "record_host_health": "note_host_health",
-    "requeued": "again",
-}
-RENAMED = re.compile(rf"\b({'|'.join(NAMES_OF_0_1_0)})\b")
+FUNCTIONS_OF_0_1_0 = Path(__file__).with_name("functions_of_0_1_0.sql")
 
 
 def older_files() -> SqlFiles:
-    """Return what 0.1.0 had: its migrations, and functions under the names of then."""
-    ours = SqlFiles.read()
-    older = [SqlFile(_rename(file.name), _rename(file.text)) for file in ours.functions.values()]
-    migrations = {number: file for number, file in ours.migrations.items() if number <= MIGRATIONS_OF_0_1_0}
-    return SqlFiles(migrations, {file.name: file for file in older}, release=0)
-
-
-def _rename(text: str) -> str:
-    return RENAMED.sub(lambda found: NAMES_OF_0_1_0[found.group()], text)
+    """Return what 0.1.0 had."""
+    migrations = SqlFiles.read().migrations
+    _, *named = FUNCTIONS_OF_0_1_0.read_text().split("\n-- function ")
+    functions = [SqlFile(*one.split("\n", 1)) for one in named]
+    return SqlFiles(
+        {number: migrations[number] for number in range(1, MIGRATIONS_OF_0_1_0 + 1)},
+        {file.name: file for file in functions},
+        release=0,
+    )
 
 
 @pytest.fixture
@@ -87,6 +74,6 @@ def test_leases_retries_deliveries_and_cursors_go_on_after_the_upgrade(older: Da
 
 def test_the_upgrade_leaves_the_functions_of_the_files_and_the_generated_ones(older: Database) -> None:
     report = migrate(older.url)
-    assert set(NAMES_OF_0_1_0.values()) - {"again"} == set(report.dropped)
+    assert set(report.dropped) == set(older_files().functions) - set(SqlFiles.read().functions)
     there = older.column("SELECT proname::text FROM pg_proc WHERE pronamespace = 'rvq'::regnamespace")
     assert sorted(there) == sorted([*SqlFiles.read().functions, "payloads_of", "bodies_of"])
