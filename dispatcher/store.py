@@ -74,9 +74,11 @@ class Store:
         if is_slow:
             # Whoever writes first after a server's start records it, and others wait for that to commit.
             pool.rows("SELECT rvq.know_server()")
+        # Set again, as a pooler may have dropped what the pool asked for when it connected.
+        limit_ms = SLOW_STATEMENT_MS if is_slow else None
         if lock_key is None:
-            return pool.rows(sql)
-        return pool.rows(sql + IF_ALONE.format(lock_key=lock_key)) or None
+            return pool.rows(sql, limit_ms=limit_ms)
+        return pool.rows(sql + IF_ALONE.format(lock_key=lock_key), limit_ms=limit_ms) or None
 
 
 def make_store(settings: Settings) -> Store:

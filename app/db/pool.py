@@ -114,6 +114,7 @@ class Pool:
         finally:
             call = self._calls.end(connection)
             if call and call.cancelled_at is not None:
+                # Behind a pooler in session mode, for example, whose own pool is smaller.
                 log.error("connection %d of %d got no answer", index + 1, self.size)
 
     def close(self) -> None:
