@@ -37,6 +37,10 @@ class Store:
             return False
         return True
 
+    def require_commits(self) -> None:
+        """Raise a DatabaseError unless a small commit goes through, or did a few seconds ago."""
+        self._pool.require_commits()
+
     def has_current_schema(self) -> bool:
         with self._pool.connection() as connection:
             try:

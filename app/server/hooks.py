@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 import psycopg2
 
 from app import cpu
-from app.db import DatabaseError, DatabaseUnavailable, Pool, partitions
+from app.db import DatabaseError, Pool, partitions
 from app.db.migrations import MigrationError, migrate
 from app.db.sql_files import SqlFiles
 from app.logs import configure_logging
@@ -176,7 +176,7 @@ def post_fork(_server: Any, worker: Any) -> None:
     pool = make_pool(settings)
     try:
         pool.open([*PARTNER, *WORKER])
-    except (DatabaseUnavailable, psycopg2.Error) as error:
+    except (DatabaseError, psycopg2.Error) as error:
         log.error("no warm connections: %s", error)
         pool = make_pool(settings)
 

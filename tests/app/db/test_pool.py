@@ -22,7 +22,7 @@ from app.db import (
     TransactionConflict,
     connect,
 )
-from app.db.pool import OVERDUE_SECONDS
+from app.db.calls import OVERDUE_SECONDS, Calls
 from rvq.embedded import Cluster
 from tests.support.concurrency import background, wait_until, wait_until_blocked
 
@@ -265,8 +265,8 @@ def test_a_database_that_is_away_is_asked_rarely_and_calls_in_between_fail_at_on
         tries.append(url)
         return connect(url, name, **options)
 
-    monkeypatch.setattr("app.db.pool.connect", counted)
-    monkeypatch.setattr("app.db.pool.FIRST_PAUSE", 60.0)
+    monkeypatch.setattr("app.db.opener.connect", counted)
+    monkeypatch.setattr("app.db.opener.FIRST_PAUSE", 60.0)
     for _ in range(10):
         with pytest.raises(DatabaseUnavailable) as caught:
             pool.value("SELECT 1")
@@ -289,6 +289,7 @@ def test_a_call_that_a_frozen_server_never_values_can_be_cut_off(own_cluster: Cl
                 call.result(30)
     finally:
         os.kill(backend, signal.SIGCONT)
+    wait_until(lambda: pool.in_use == 0, "its backend is gone")
     assert pool.value("SELECT 1") == 1
     pool.close()
 
@@ -296,9 +297,9 @@ def test_a_call_that_a_frozen_server_never_values_can_be_cut_off(own_cluster: Cl
 def test_an_open_pool_looks_for_calls_that_outlived_their_timeout_until_it_is_closed(
     empty_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.pool.WATCH_SECONDS", 0.001)
+    monkeypatch.setattr("app.db.watcher.WATCH_SECONDS", 0.001)
     looks: queue.Queue[float] = queue.Queue()
-    monkeypatch.setattr(Pool, "cut_off_overdue", lambda _, limit_seconds: looks.put(limit_seconds))
+    monkeypatch.setattr(Calls, "cut_off_overdue", lambda _, limit_seconds: looks.put(limit_seconds))
     before = set(threading.enumerate())
     pool = make_pool(empty_database, 1, statement_timeout_ms=2000)
     pool.open()
