@@ -1681,16 +1681,6 @@ END $$;
 
 COMMENT ON FUNCTION rvq.promote_due(p_limit integer) IS 'Queue the scheduled sub_tasks whose time has come, a batch at a time; return how many.';
 
-CREATE FUNCTION rvq.prove_commit() RETURNS boolean
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    PERFORM pg_logical_emit_message(true, 'rvq', 'readyz'), pg_export_snapshot();
-    RETURN true;
-END $$;
-
-COMMENT ON FUNCTION rvq.prove_commit() IS 'Commit something: returns when, and only if, commits go through.';
-
 CREATE FUNCTION rvq.raise_claim_floors(p_after text, p_limit integer) RETURNS TABLE(last_queue text, raised integer)
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'

@@ -1,77 +1,92 @@
-"""The calls that are under way on a pool's connections, and how those that take too long are given up.
-
-The server ends a statement at its timeout. It does not end a commit that waits for a synchronous standby, and
-nothing at all while it is frozen or cut off. So a call that is overdue is cancelled first, which ends the
-wait of a commit; then nobody knows whether the standby has it. One that does not end even so is cut off, and
-its backend may live on: it keeps its place in the budget of connections until it is seen to be gone.
-"""
+"""The calls that are under way on a pool's connections, and what ends those that outlive their time."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import psycopg2
+from psycopg2.extensions import TRANSACTION_STATUS_ACTIVE
 
-from app.db.connection import Connection, cut_off
+from app.db.connection import Connection
+from app.db.errors import translate
+from app.db.interruption import Interruption
 
-# How long a call that was cancelled may take to end, in seconds.
-CANCEL_SECONDS = 5.0
-
-
-@dataclass(slots=True)
-class Call:
-    """`began_at` is by the monotonic clock, later by what the call may take longer than others."""
-
-    began_at: float
-    cancelled_at: float | None = None
-    # The process that it was cut off from.
-    left_backend: int | None = None
+# A call that the server has not ended so long after its statement timeout is cancelled: it may wait in its
+# commit, where no timeout holds. One that even that does not end is cut off.
+CANCEL_SECONDS, OVERDUE_SECONDS = 2.0, 5.0
 
 
 class Calls:
-    """Thread-safe. A call is under way from `begin` to `end`."""
+    """Since when each connection is in use, and which were interrupted. The pool's lock guards both.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._under_way: dict[Connection, Call] = {}
+    One that was interrupted has to be closed when its call has ended, since a cancel that comes late must not
+    meet the next call.
+    """
 
-    def connections(self) -> list[Connection]:
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+        # By the monotonic clock, shifted by what the call may take longer, or less.
+        self.since: dict[Connection, float] = {}
+        self.interrupted: dict[Connection, Interruption] = {}
+
+    def run(self, connection: Connection, statements: Sequence[str]) -> None:
+        """Run statements on a connection that is not given out yet. Raise what the pool's calls raise."""
+        self.since[connection] = time.monotonic()
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+        except psycopg2.Error as error:
+            raise translate(error, was_sent=True) from error
+        finally:
+            with self._lock:
+                self.since.pop(connection, None)
+                interruption = self.interrupted.pop(connection, None)
+            if interruption:
+                interruption.close()
+
+    def end_overdue(self, statement_timeout_ms: int) -> None:
+        """Cancel, then cut off what has outlived its timeout. Without a timeout, nothing has."""
+        if statement_timeout_ms:
+            self.cancel_overdue(statement_timeout_ms / 1000 + CANCEL_SECONDS)
+            self.cut_off_overdue(statement_timeout_ms / 1000 + OVERDUE_SECONDS)
+
+    def cancel_overdue(self, limit_seconds: float) -> int:
+        """Cancel the calls that have taken longer than `limit_seconds`, once each; return how many."""
         with self._lock:
-            return list(self._under_way)
+            overdue = [one for one in self._overdue(limit_seconds) if one not in self.interrupted]
+            return self._interrupt(overdue, Interruption.cancel)
 
-    def begin(self, connection: Connection, more_seconds: float = 0.0) -> None:
+    def cut_off_overdue(self, limit_seconds: float) -> int:
+        """Cut off the calls that have taken longer than `limit_seconds`; return how many there were."""
         with self._lock:
-            self._under_way[connection] = Call(time.monotonic() + more_seconds)
+            return self._interrupt(self._overdue(limit_seconds), Interruption.cut_off)
 
-    def end(self, connection: Connection) -> Call | None:
-        """Return what became of the call; from now on it is neither cancelled nor cut off."""
+    def cancel_all(self, wait_seconds: float) -> None:
+        """Cancel every statement that runs, and wait for a while until they have ended."""
         with self._lock:
-            return self._under_way.pop(connection, None)
+            running = [one for one in list(self.since) if _is_running(one)]
+            self._interrupt(running, Interruption.cancel)
+        give_up = time.monotonic() + wait_seconds
+        while any(one in self.interrupted for one in running) and time.monotonic() < give_up:
+            time.sleep(0.01)
 
-    def give_up_overdue(self, limit_seconds: float, cancel_seconds: float = CANCEL_SECONDS) -> int:
-        """Cancel, or at last cut off, calls that take longer than this; return how many were given up now."""
+    def _overdue(self, limit_seconds: float) -> list[Connection]:
         now = time.monotonic()
-        with self._lock:
-            overdue = [one for one in self._under_way.items() if now - one[1].began_at > limit_seconds]
-            return sum(_give_up(connection, call, now, cancel_seconds) for connection, call in overdue)
+        return [one for one, since in list(self.since.items()) if now - since > limit_seconds]
+
+    def _interrupt(self, connections: list[Connection], how: Callable[[Interruption], None]) -> int:
+        """Interrupt calls, with the lock held. One whose connection has broken is ending by itself."""
+        for connection in connections:
+            with contextlib.suppress(psycopg2.Error, OSError):
+                if connection not in self.interrupted:
+                    self.interrupted[connection] = Interruption(connection)
+                how(self.interrupted[connection])
+        return len(connections)
 
 
-def _give_up(connection: Connection, call: Call, now: float, cancel_seconds: float) -> bool:
-    if call.cancelled_at is None:
-        call.cancelled_at = now
-        # A frozen server does not even answer that.
-        threading.Thread(target=_cancel, args=(connection,), name="cancel", daemon=True).start()
-    elif call.left_backend is None and now - call.cancelled_at >= cancel_seconds:
-        call.left_backend = connection.info.backend_pid
-        cut_off(connection)
-    else:
-        return False
-    return True
-
-
-def _cancel(connection: Connection) -> None:
-    with contextlib.suppress(psycopg2.Error):
-        connection.cancel()
+def _is_running(connection: Connection) -> bool:
+    return connection.info.transaction_status == TRANSACTION_STATUS_ACTIVE

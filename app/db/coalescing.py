@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 import psycopg2
 
-from app.db.errors import AnswerLost, DatabaseError, OutcomeUnknown, PoolExhausted
+from app.db.errors import DatabaseError, OutcomeUnknown, PoolExhausted
 
 log = logging.getLogger("rvq.api")
 
@@ -216,8 +216,6 @@ def _outcomes_of(call: Callable[[list[Any]], Sequence[Any]], items: list[Any]) -
 
 def _as_database_error(error: Exception) -> Exception:
     """Return OutcomeUnknown instead of an error that says nothing about what the database did."""
-    if isinstance(error, AnswerLost):
-        return OutcomeUnknown(str(error), error.retry_after)
     if isinstance(error, DatabaseError) or (isinstance(error, psycopg2.Error) and error.pgcode):
         return error
     log.error("a call failed, and may have been carried out", exc_info=error)

@@ -1,11 +1,9 @@
-"""One connection to PostgreSQL: how it is opened, closed, and cut off."""
+"""One connection to PostgreSQL: how it is opened, closed, and found to have ended."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import select
-import socket
 from typing import Any
 
 import psycopg2
@@ -25,6 +23,8 @@ KEEPALIVE: dict[str, Any] = {
     "keepalives_count": 3,
 }
 TCP_USER_TIMEOUT_MS = 15_000
+# A commit was given up so: it is here, and on no standby.
+GIVEN_UP = "canceling wait for synchronous replication"
 
 
 def connect(
@@ -80,16 +80,14 @@ def close_quietly(connection: Connection | None) -> None:
             connection.close()
 
 
-def cut_off(connection: Connection) -> None:
-    """Make the call that waits on this connection in another thread fail now.
+def says_given_up(connection: Connection) -> bool:
+    """Return whether the server said, with the last results, that a wait for a standby was cancelled.
 
-    libpq waits for a response without a limit of its own; only the end of the stream wakes it.
+    Servers with other messages than English ones say it in vain. What we cancel is known without it.
     """
-    with (
-        contextlib.suppress(OSError, psycopg2.Error),
-        socket.socket(fileno=os.dup(connection.fileno())) as stream,
-    ):
-        stream.shutdown(socket.SHUT_RDWR)
+    said = "".join(connection.notices)
+    connection.notices.clear()
+    return GIVEN_UP in said
 
 
 def was_ended_by_server(connection: Connection) -> bool:
@@ -103,16 +101,3 @@ def was_ended_by_server(connection: Connection) -> bool:
     poller = select.poll()
     poller.register(connection.fileno(), select.POLLIN)
     return bool(poller.poll(0))
-
-
-def has_cancelled_wait(connection: Connection) -> bool:
-    """Return whether the server has warned that a wait for a standby was cancelled; forget what it said.
-
-    It has no other sign of it. The words are those of lc_messages, which only a superuser can set: in other
-    languages than English an operator's cancel is not seen.
-    """
-    if not connection.notices:
-        return False
-    notices = connection.notices[:]
-    del connection.notices[:]
-    return any("canceling wait for synchronous replication" in notice for notice in notices)

@@ -3,6 +3,7 @@
     DatabaseError            every failure that the caller can only wait out
       DatabaseUnavailable    unreachable, starting, stopping, read-only, or full
         DatabaseReadOnly     this node takes no writes; another one may
+        DatabaseNotStoring   its disk is full or fails, or commits wait in vain for a standby
         AnswerLost           the statement was sent, and no answer came
         DatabaseUnfit        it can't be used as it is set up: waiting alone does not help
       PoolExhausted          the budget of connections is used up
@@ -34,6 +35,10 @@ class DatabaseReadOnly(DatabaseUnavailable):
     """The connection leads to a node that takes no writes: a standby, or one that is fenced off."""
 
 
+class DatabaseNotStoring(DatabaseUnavailable):
+    """The database stores nothing at the moment; reads may work. Nothing was changed."""
+
+
 class AnswerLost(DatabaseUnavailable):
     """The statement was sent, and no answer came: if it writes, nobody knows whether it did."""
 
@@ -61,8 +66,10 @@ class TransactionConflict(DatabaseError):
 # SQLSTATE, or its first two characters (a class).
 MEANINGS: dict[str, type[DatabaseError]] = {
     "08": DatabaseUnavailable,  # connection exception
-    "53": DatabaseUnavailable,  # too many connections, disk full, out of memory
+    "53": DatabaseUnavailable,  # too many connections, out of memory
+    "53100": DatabaseNotStoring,  # disk full
     "58": DatabaseUnavailable,  # system error
+    "58030": DatabaseNotStoring,  # input/output error
     "57P01": DatabaseUnavailable,  # admin shutdown
     "57P02": DatabaseUnavailable,  # crash shutdown
     "57P03": DatabaseUnavailable,  # cannot connect now

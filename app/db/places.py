@@ -1,63 +1,82 @@
-"""The places of a pool: how many connections there may be, which of them are free, and who waits for one."""
+"""The budget of a pool: its places, who waits for one, and those that a lost backend still takes."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Iterable
 
 from app.db.connection import Connection, close_quietly
 from app.db.errors import PoolExhausted
+from app.db.interruption import Interruption
+
+# While a node takes no writes, connections are made anew this often: its address may lead elsewhere by then.
+LEAVE_EVERY_SECONDS = 1.0
 
 
 class Places:
-    """A stack of free places, the last used on top. None is a place whose connection is still to be opened.
+    """Exactly `size` places. The pool's lock is held by whoever calls or looks at `free`.
 
-    When none is free, up to `max_waiting` threads wait for `wait_seconds` at most.
+    `free` is a stack, the last used on top; None stands for a connection that is opened at its next use.
+    Where a call had to be interrupted, its place stays taken until the server has ended the backend, so that
+    there are never more backends than places.
     """
 
-    def __init__(self, size: int, max_waiting: int, wait_seconds: float) -> None:
-        self.size = size
+    def __init__(self, lock: threading.Lock, size: int, max_waiting: int, wait_seconds: float) -> None:
+        self.max_waiting = max_waiting
         self.waiting = 0
-        self._max_waiting = max_waiting
+        self.free: list[Connection | None] = [None] * size
+        self.freed = threading.Condition(lock)
+        # Those in use when their node was left; they are closed when they are given back.
+        self.left: set[Connection] = set()
+        self._left_at = float("-inf")
+        self._size = size
         self._wait_seconds = wait_seconds
-        self._free: list[Connection | None] = [None] * size
-        self._freed = threading.Condition(threading.Lock())
+        self._lost: list[Interruption] = []
 
-    @property
-    def free(self) -> int:
-        return len(self._free)
+    def wait(self) -> Connection | None:
+        """Return what comes free. Raise PoolExhausted if nothing does, or if enough calls wait already."""
+        self.find_gone()
+        if not self.free:
+            self._wait()
+        return self.free.pop()
 
-    def fill(self, index: int, connect: Callable[[], Connection]) -> Connection:
-        """Return the connection of a free place, opened if it has none; before anybody takes places."""
-        connection = self._free[index] = self._free[index] or connect()
-        return connection
+    def lose(self, interruption: Interruption) -> None:
+        """Keep a place taken until the backend of its call, which was interrupted, is gone."""
+        self._lost.append(interruption)
+        self.find_gone()
 
-    def take(self) -> Connection | None:
-        """Take a free place. Raise PoolExhausted if there is none in time."""
-        with self._freed:
-            if not self._free:
-                self._wait()
-            return self._free.pop()
+    def find_gone(self) -> None:
+        """Free the places whose backends have ended."""
+        for interruption in [one for one in self._lost if one.is_gone()]:
+            self._lost.remove(interruption)
+            interruption.close()
+            self.free.append(None)
+            self.freed.notify()
 
-    def give_back(self, *connections: Connection | None) -> None:
-        with self._freed:
-            self._free += connections
-            self._freed.notify(len(connections))
+    def leave(self, in_use: Iterable[Connection]) -> None:
+        """Close the free connections, and those in use when they are given back: their node is of no use.
 
-    def close_free(self, which: Callable[[Connection], bool] = lambda _: True) -> None:
-        """Close the free connections for which `which` holds; their places stay."""
-        with self._freed:
-            for index, connection in enumerate(self._free):
-                if connection is not None and which(connection):
-                    self._free[index] = None
-                    close_quietly(connection)
+        A session that began while the node was read-only stays so for good, and an address may have moved to
+        another node. A pause keeps calls that go on failing from connecting anew each time.
+        """
+        if time.monotonic() >= self._left_at + LEAVE_EVERY_SECONDS:
+            self._left_at = time.monotonic()
+            self.left.update(in_use)
+            self.close_free()
+
+    def close_free(self) -> None:
+        """Close all free connections."""
+        for index, connection in enumerate(self.free):
+            self.free[index] = None
+            close_quietly(connection)
 
     def _wait(self) -> None:
-        if self.waiting >= self._max_waiting:
-            raise PoolExhausted(f"all {self.size} connections are in use and {self.waiting} calls wait")
+        if self.waiting >= self.max_waiting:
+            raise PoolExhausted(f"all {self._size} connections are in use and {self.waiting} calls wait")
         self.waiting += 1
         try:
-            if not self._freed.wait_for(lambda: self._free, self._wait_seconds):
+            if not self.freed.wait_for(lambda: self.free, self._wait_seconds):
                 raise PoolExhausted(f"no connection came free in {self._wait_seconds} s")
         finally:
             self.waiting -= 1

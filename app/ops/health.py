@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from app.db import DatabaseError, StatementTimeout
+from app.db import DatabaseError, DatabaseNotStoring, StatementTimeout
 from app.ops.store import Store
 from app.web import metrics
 from app.web.problems import NotReady
@@ -25,7 +25,9 @@ def healthz(_context: Context[Store], _request: Request) -> Response:
 
 @routes.get("/readyz", Readiness, problems=(NotReady,))
 def readyz(context: Context[Store], _request: Request) -> Response:
-    """Tell whether requests can be served: schema current, database writable, commits go through.
+    """Tell whether requests can be served: schema current, database writable.
+
+    Writable means that a small commit went through in the last five seconds.
 
     `behind` names the steps of maintenance that are late, if any are: requests are served all the same, and
     what the steps do comes late.
@@ -34,8 +36,10 @@ def readyz(context: Context[Store], _request: Request) -> Response:
         raise NotReady("the database's schema is not the one of this release")
     if not context.store.is_writable():
         raise NotReady("the database takes no writes")
-    if why := context.store.why_no_commit():
-        raise NotReady(why)
+    try:
+        context.store.require_commits()
+    except DatabaseNotStoring as error:
+        raise NotReady(f"the database stores nothing: {error}") from error
     return json_response(Readiness("ready", context.store.late_steps()))
 
 

@@ -7,7 +7,6 @@ import psycopg2
 from app.db import Pool
 from app.db.errors import DatabaseReadOnly, translate
 from app.db.migrations import schema_is_current
-from app.ops.probe import CommitProbe
 
 LATE = "SELECT s.step FROM rvq.list_due_steps() AS s WHERE s.is_behind ORDER BY s.step"
 
@@ -15,7 +14,6 @@ LATE = "SELECT s.step FROM rvq.list_due_steps() AS s WHERE s.is_behind ORDER BY 
 class Store:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._probe = CommitProbe(lambda: pool.change("SELECT rvq.prove_commit()"))
 
     def stats(self) -> str:
         """Return counts by status as a JSON document."""
@@ -39,9 +37,9 @@ class Store:
             return False
         return True
 
-    def why_no_commit(self) -> str:
-        """Return why commits do not go through; nothing if they do, or did two seconds ago."""
-        return self._probe.failure()
+    def require_commits(self) -> None:
+        """Raise a DatabaseError unless a small commit goes through, or did a few seconds ago."""
+        self._pool.require_commits()
 
     def has_current_schema(self) -> bool:
         with self._pool.connection() as connection:

@@ -94,8 +94,7 @@ def test_a_slow_step_of_maintenance_takes_the_time_it_needs_whatever_the_role_al
 def test_a_pooler_with_fewer_connections_than_ours_is_named_instead_of_waited_for(
     behind: str, empty_database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name in ("OVERDUE_SECONDS", "WATCH_SECONDS"):
-        monkeypatch.setattr(f"app.db.pool.{name}", 0.1)
+    monkeypatch.setattr("app.db.watcher.WATCH_SECONDS", 0.1)
     with pgbouncer(empty_database, mode="session", size=2) as url:
         pool = Pool(url, 4, "rvq-api-test", statement_timeout_ms=500)
         with pytest.raises(DatabaseUnavailable):

@@ -22,8 +22,7 @@ from app.db import (
     TransactionConflict,
     connect,
 )
-from app.db.errors import AnswerLost
-from app.db.pool import OVERDUE_SECONDS
+from app.db.calls import OVERDUE_SECONDS, Calls
 from rvq.embedded import Cluster
 from tests.support.concurrency import background, wait_until, wait_until_blocked
 
@@ -266,8 +265,8 @@ def test_a_database_that_is_away_is_asked_rarely_and_calls_in_between_fail_at_on
         tries.append(url)
         return connect(url, name, **options)
 
-    monkeypatch.setattr("app.db.connector.connect", counted)
-    monkeypatch.setattr("app.db.connector.FIRST_PAUSE", 60.0)
+    monkeypatch.setattr("app.db.opener.connect", counted)
+    monkeypatch.setattr("app.db.opener.FIRST_PAUSE", 60.0)
     for _ in range(10):
         with pytest.raises(DatabaseUnavailable) as caught:
             pool.value("SELECT 1")
@@ -285,14 +284,12 @@ def test_a_call_that_a_frozen_server_never_values_can_be_cut_off(own_cluster: Cl
     os.kill(backend, signal.SIGSTOP)
     try:
         with background(pool.rows, "SELECT 1") as call:
-            wait_until(lambda: (pool.give_up_overdue(0, 0), call.done())[1], "the call is cut off")
+            wait_until(lambda: pool.cut_off_overdue(0), "the call is cut off")
             with pytest.raises(DatabaseUnavailable):
                 call.result(30)
-        with pytest.raises(PoolExhausted):
-            pool.value("SELECT 1")
     finally:
         os.kill(backend, signal.SIGCONT)
-    wait_until(lambda: pool.in_use == 0, "the backend is gone, and its place is free")
+    wait_until(lambda: pool.in_use == 0, "its backend is gone")
     assert pool.value("SELECT 1") == 1
     pool.close()
 
@@ -300,9 +297,9 @@ def test_a_call_that_a_frozen_server_never_values_can_be_cut_off(own_cluster: Cl
 def test_an_open_pool_looks_for_calls_that_outlived_their_timeout_until_it_is_closed(
     empty_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.pool.WATCH_SECONDS", 0.001)
+    monkeypatch.setattr("app.db.watcher.WATCH_SECONDS", 0.001)
     looks: queue.Queue[float] = queue.Queue()
-    monkeypatch.setattr(Pool, "give_up_overdue", lambda _, limit_seconds: looks.put(limit_seconds))
+    monkeypatch.setattr(Calls, "cut_off_overdue", lambda _, limit_seconds: looks.put(limit_seconds))
     before = set(threading.enumerate())
     pool = make_pool(empty_database, 1, statement_timeout_ms=2000)
     pool.open()
@@ -313,21 +310,14 @@ def test_an_open_pool_looks_for_calls_that_outlived_their_timeout_until_it_is_cl
     assert not watcher.is_alive()
 
 
-def test_only_calls_over_the_limit_are_given_up_and_only_those_that_go_on_are_cut_off(pool: Pool) -> None:
-    def call() -> None:
-        with pool.connection() as connection:
-            assert pool.give_up_overdue(60) == 0
-            assert ask(connection, "SELECT 1") == [(1,)]
-            assert pool.give_up_overdue(0) == 1, "cancelled"
-            assert pool.give_up_overdue(0, 60) == 0
-            assert pool.give_up_overdue(0, 0) == 1, "cut off"
-            with pytest.raises(psycopg2.OperationalError):
-                ask(connection, "SELECT 1")
-
-    with pytest.raises(AnswerLost):
-        call()
-    assert pool.give_up_overdue(0, 0) == 0
-    wait_until(lambda: pool.in_use == 0, "its place is free")
+def test_only_calls_over_the_limit_are_cut_off(pool: Pool) -> None:
+    with pool.connection() as connection:
+        assert pool.cut_off_overdue(60) == 0
+        assert ask(connection, "SELECT 1") == [(1,)]
+        assert pool.cut_off_overdue(0) == 1
+        with pytest.raises(psycopg2.OperationalError):
+            ask(connection, "SELECT 1")
+    assert pool.cut_off_overdue(0) == 0
     assert pool.value("SELECT 1") == 1
 
 

@@ -102,7 +102,7 @@ def test_all_connections_leave_at_once_also_those_in_use(url: str) -> None:
 def test_calls_that_go_on_failing_do_not_connect_anew_each_time(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.pool.LEAVE_EVERY_SECONDS", 60.0)
+    monkeypatch.setattr("app.db.places.LEAVE_EVERY_SECONDS", 60.0)
     with pool_on(url) as pool:
         become_read_only(url, pool)
         assert not write(pool)
