@@ -63,11 +63,14 @@ def migrate(database_url: str, files: SqlFiles | None = None) -> Report:
     files = files or _our_files()
     report = Report([], [], [])
     with contextlib.closing(connect(database_url, "rvq-migrate")) as connection:
-        require_fit(connection)
-        check_history(connection, files)
-        while not schema_is_current(connection, files):
-            if _step(connection, files, report):
-                break
+        try:
+            require_fit(connection)
+            check_history(connection, files)
+            while not schema_is_current(connection, files):
+                if _step(connection, files, report):
+                    break
+        except psycopg2.Error as error:
+            raise translate(error) from error
     return report
 
 

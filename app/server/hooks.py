@@ -13,12 +13,14 @@ import gc
 import importlib.util
 import logging
 import os
+import random
 import resource
 import select
 import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,7 +28,7 @@ from typing import Any, NoReturn
 import psycopg2
 
 from app import cpu
-from app.db import DatabaseError, Pool, partitions
+from app.db import DatabaseError, DatabaseReadOnly, DatabaseUnfit, Pool, partitions
 from app.db.migrations import MigrationError, migrate
 from app.db.sql_files import SqlFiles
 from app.logs import configure_logging
@@ -42,6 +44,8 @@ WAIT_SECONDS = 1.0
 SPARE_THREADS = 8
 # New objects between two collections of the young ones; hardly any of ours are in cycles.
 GC_THRESHOLD = 20_000
+# Seconds between two tries while the database is away at the start.
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 METRICS_PREFIX = "rvq-metrics-"
@@ -144,10 +148,7 @@ def on_starting(_server: Any) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for file in folder.glob("*.db"):
         file.unlink(missing_ok=True)
-    try:
-        _prepare_database()
-    except (DatabaseError, MigrationError) as error:
-        _exit(f"the database is not ready: {error}")
+    _wait_for_database()
 
 
 def on_reload(_server: Any) -> None:
@@ -226,6 +227,20 @@ def _reset_stop_signals() -> None:
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     _unblock_stop_signals()
+
+
+def _wait_for_database() -> None:
+    """Prepare the database once it is there. End this process where waiting does not help."""
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            return _prepare_database()
+        except (DatabaseUnfit, DatabaseReadOnly, MigrationError) as error:
+            _exit(f"the database is not ready: {error}")
+        except DatabaseError as error:
+            log.warning("waiting for the database: %s", error)
+        time.sleep(pause * random.uniform(0.8, 1.0))
+        pause = min(pause * 2, LONGEST_PAUSE)
 
 
 def _prepare_database() -> None:
