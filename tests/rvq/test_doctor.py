@@ -12,6 +12,7 @@ from rvq.__main__ import main
 from rvq.doctor import checks
 from rvq.doctor.checks import examine
 from rvq.doctor.finding import Finding
+from rvq.doctor.server import of_server
 from rvq.doctor.store import Store, open_store
 from tests.sql.calls import Calls
 from tests.support.database import Database
@@ -65,6 +66,13 @@ def test_switched_off_apis_and_missing_delivery_settings_are_said() -> None:
     found = [finding.text for finding in checks.of_settings(Settings(database_url="postgresql:///x"))]
     assert sum("is switched off" in text for text in found) == 3
     assert any("APP_WEBHOOK_SECRET" in text for text in found)
+
+
+def test_what_the_fast_parser_would_gain_is_said_where_it_is_missing() -> None:
+    (found,) = of_server("no_such_module")
+    assert (found.level, "pip install 'rvq[fast]'" in found.text) == ("advice", True)
+    (found,) = of_server("json")
+    assert found.level == "ok"
 
 
 def test_without_any_dispatcher_it_says_so(store: Store) -> None:
@@ -152,7 +160,7 @@ def test_an_old_schema_is_wrong_and_nothing_else_is_asked(empty_database: str) -
     with open_store(empty_database) as store:
         found = list(examine(store, load_settings({**KEYS, "APP_DATABASE_URL": empty_database})))
     assert wrong(found, "schema") == ["older than this release: run rvq migrate"]
-    assert {finding.what for finding in found} == {"settings", "database", "schema"}
+    assert {finding.what for finding in found} == {"settings", "server", "database", "schema"}
 
 
 def test_a_delivery_that_nobody_sends_is_seen(database: Database, looked_after: None) -> None:
