@@ -36,7 +36,7 @@ $(STAMP): setup.cfg pyproject.toml $(SDK)
 	@touch $@
 
 test: install ## all tests on PostgreSQL 16, then a short run on 18 and (where installed) 15; TESTS=... picks
-	$(BIN)/python -m pytest -rs -n $(WORKERS) --dist worksteal $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 ifeq ($(TESTS),)
 	RVQ_TEST_POSTGRES=18 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m versions
 	@if test -x /usr/lib/postgresql/15/bin/initdb; then \

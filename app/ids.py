@@ -1,7 +1,7 @@
 """Ids: one 63-bit number scheme inside, opaque texts outside.
 
-Inside: day (15 bits) | sequence (34 bits) | ordinal (14 bits); see sql/functions/new_task_id.sql. A task has
-ordinal 0, its sub_tasks 1 and up; an event's is the run it ended, and a delivery has its event's number.
+Inside: day (15 bits) | cell (5) | number (28) | gated (1) | ordinal (14); see sql/functions/ids. A task has
+ordinal 0, its sub_tasks 1 and up; an event's is mostly the run it ended; a delivery has its event's number.
 Outside: `task_`, `sub_`, `evt_` or `dlv_` and 16 hex digits.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 ORDINALS = (1 << 14) - 1
+CELLS = (1 << 5) - 1
 HIGHEST = (1 << 63) - 1
 # The first digit keeps the number within a signed 64-bit integer.
 _NUMBER = re.compile(r"[0-7][0-9a-f]{15}", re.ASCII)
@@ -41,6 +42,11 @@ def number_of(identifier: str) -> int:
 def task_of(number: int) -> int:
     """Return the number of the task to which a number of any kind belongs."""
     return number & ~ORDINALS
+
+
+def cell_of(number: int) -> int:
+    """Return which of several databases a number of any kind is in: 0 as long as there is only one."""
+    return number >> 43 & CELLS
 
 
 def index_of(sub_task: int) -> int:

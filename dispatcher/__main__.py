@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,11 +15,11 @@ from app.logs import configure_logging
 from app.settings import Settings, SettingsError, load_settings, require_delivery
 from dispatcher.daemon import Daemon, SchemaNotCurrent
 from dispatcher.http.sender import Sender, make_sender
+from dispatcher.signals import StopSignals
 from dispatcher.systemd import Notifier
 
 log = logging.getLogger("dispatcher")
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # The exit status for a configuration that can't work; restarting does not help (sysexits.h).
 EX_CONFIG = 78
 
@@ -35,13 +34,12 @@ def main(
         print(f"dispatcher: {error}", file=sys.stderr)
         return EX_CONFIG
     configure_logging(settings)
-    # Only the main thread waits for signals, so no handler interrupts anything.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    stop_signals = StopSignals()
     use_batch_policy()
     runtime = environ.get("RUNTIME_DIRECTORY")
     daemon = Daemon(settings, Notifier(environ), sender_for(settings), Path(runtime) if runtime else None)
     try:
-        return daemon.run(wait_for_signal)
+        return daemon.run(stop_signals.wait)
     except DatabaseUnfit as error:
         log.error("%s", error)
         return EX_CONFIG
@@ -62,11 +60,6 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     if missing:
         raise SettingsError(missing)
     return settings
-
-
-def wait_for_signal(seconds: float) -> bool:
-    """Return whether a signal came within that time."""
-    return signal.sigtimedwait(SIGNALS, seconds) is not None
 
 
 if __name__ == "__main__":

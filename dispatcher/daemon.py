@@ -15,12 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psycopg2
-
 from app.db import DatabaseError, DatabaseUnfit, connect
-from app.db.errors import translate
 from app.db.fitness import require_fit
-from app.db.migrations import check_history, schema_is_current
+from app.db.migrations import check_history, newer_release, schema_is_current
+from app.db.rights import require_rights
 from app.settings import Settings
 from dispatcher.delivery import Lease
 from dispatcher.http.sender import Sender
@@ -142,16 +140,17 @@ class Daemon:
 
 
 def check_schema(database_url: str) -> None:
-    """Raise SchemaNotCurrent, MigrationError (the database is newer than we are) or DatabaseUnavailable."""
+    """Raise SchemaNotCurrent, MigrationError (the database is newer than we are) or DatabaseUnavailable.
+
+    Its DatabaseUnfit says, among others, which rights the role lacks.
+    """
     with contextlib.closing(connect(database_url, NAME)) as connection:
         require_fit(connection)
-        try:
-            check_history(connection)
-            is_current = schema_is_current(connection)
-        except psycopg2.Error as error:
-            raise translate(error) from error
-    if not is_current:
-        raise SchemaNotCurrent(SchemaNotCurrent.__doc__)
+        check_history(connection)
+        if not schema_is_current(connection):
+            raise SchemaNotCurrent(SchemaNotCurrent.__doc__)
+        if newer_release(connection) is None:
+            require_rights(connection, "dispatcher")
 
 
 def _wait_for(condition: Callable[[], bool], seconds: float, wait: Wait) -> bool:

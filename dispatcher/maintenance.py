@@ -78,7 +78,8 @@ def export_figures(rows: list[Row], metrics: Metrics) -> Done:
     metrics.set_by_label(metrics.oldest_due, figures["oldest_due"])
     metrics.set_by_label(metrics.dead_tuples, figures["dead_tuples"])
     metrics.set_by_label(metrics.table_bytes, figures["table_bytes"])
-    metrics.oldest_transaction.set(figures["oldest_transaction"][""])
+    metrics.set_by_label(metrics.horizon, figures["horizon"])
+    metrics.oldest_transaction.set(max(figures["horizon"].values(), default=0.0))
     metrics.set_by_label(metrics.set_aside, figures["set_aside"])
     metrics.open_days.set(figures["open_days"][""])
     metrics.set_by_label(metrics.step_due, figures["due"])
@@ -132,9 +133,8 @@ SELECT f.figure, s.step, f.value
  CROSS JOIN LATERAL (VALUES ('due', s.due::float8), ('behind', s.seconds)) AS f(figure, value)
  WHERE f.value IS NOT NULL
 UNION ALL
-SELECT 'oldest_transaction', '',
-       coalesce(max(extract(epoch FROM clock_timestamp() - a.xact_start)), 0)::float8
-  FROM pg_stat_activity AS a WHERE a.backend_type = 'client backend' AND a.datname = current_database()"""
+SELECT 'horizon', h.kind, extract(epoch FROM max(h.age))::float8
+  FROM rvq.list_horizon_holders() AS h GROUP BY h.kind"""
 AUDIT = "SELECT a.queue, a.counter, a.counted, a.truth FROM rvq.audit() AS a WHERE a.counted <> a.truth"
 
 

@@ -72,9 +72,15 @@ class Store:
     def run_step(self, sql: str, lock_key: int | None, *, is_slow: bool) -> list[Row] | None:
         """Run a maintenance step's SELECT and return its rows, or None while another dispatcher runs it."""
         pool = self._slow_pool if is_slow else self._pool
+        if is_slow:
+            # Whoever writes first after a server's start records it, and others wait for that to commit.
+            pool.rows("SELECT rvq.know_server()")
+        # Set again, as a pooler may have dropped what the pool asked for when it connected.
+        limit_ms = SLOW_STATEMENT_MS if is_slow else None
         if lock_key is None:
-            return pool.rows(sql)
-        return pool.change_rows(sql + IF_ALONE.format(lock_key=lock_key), may_be_local=True) or None
+            return pool.rows(sql, limit_ms=limit_ms)
+        statement = sql + IF_ALONE.format(lock_key=lock_key)
+        return pool.change_rows(statement, limit_ms=limit_ms, may_be_local=True) or None
 
 
 def make_store(settings: Settings) -> Store:

@@ -85,14 +85,15 @@ BEGIN
            SET unfinished = t.unfinished - s.ended, succeeded = t.succeeded + s.succeeded,
                failed = t.failed + s.ended - s.succeeded
           FROM step AS s WHERE t.id = s.task_id
-        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.unfinished, t.succeeded, t.failed, t.queue,
-                  t.webhook_url, t.webhook_host, t.metadata, s.ended AS ended_now, s.succeeded AS succeeded_now,
+        RETURNING t.id, t.id + rvq.event_ordinal(t.run, t.created_at, p_now) AS event_id, t.created_at, t.total,
+                  t.unfinished, t.succeeded, t.failed, t.queue, t.webhook_url, t.webhook_host, t.metadata,
+                  s.ended AS ended_now, s.succeeded AS succeeded_now,
                   s.scheduled, s.queued, t.unfinished + s.ended < t.total AS started,
                   coalesce(p_end_as,
                            rvq.decide_task(t.policy, t.required, t.unfinished, t.succeeded, t.failed)) AS end_as),
     event AS (
         INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, queue, body)
-        SELECT t.event_id, pg_current_xact_id(), p_now, t.succeeded, t.failed, t.total - t.succeeded - t.failed,
+        SELECT t.event_id, rvq.feed_xid(), p_now, t.succeeded, t.failed, t.total - t.succeeded - t.failed,
                t.end_as, t.queue,
                rvq.event_body(t.id, t.end_as, t.total, t.succeeded, t.failed, t.metadata, t.created_at, p_now)
           FROM task AS t WHERE t.end_as IS NOT NULL),
@@ -216,25 +217,25 @@ CREATE FUNCTION rvq.check_admission() RETURNS text
 DECLARE
     v_refusal text;
 BEGIN
+    PERFORM rvq.note_xid();
     UPDATE rvq.admission AS a
-       SET checked_at = rvq.clock(), backlog = s.backlog, transaction_age = s.transaction_age,
+       SET checked_at = rvq.clock(), backlog = s.backlog, transaction_age = coalesce(h.age, '0'),
            dead_tuples = s.dead_tuples,
            refusal = CASE
                WHEN s.backlog > a.max_backlog
                    THEN format('%s sub_tasks wait; the bound is %s', s.backlog, a.max_backlog)
-               WHEN s.transaction_age > a.max_transaction_age
-                   THEN format('a transaction is open for %s; the bound is %s',
-                               date_trunc('second', s.transaction_age), a.max_transaction_age)
+               WHEN h.age > a.max_transaction_age
+                   THEN format('%s for %s (%s); the bound is %s', CASE WHEN h.kind IN ('session', 'prepared')
+                                   THEN 'a transaction is open' ELSE 'vacuum is held back' END,
+                               date_trunc('second', h.age), h.holder, a.max_transaction_age)
                WHEN s.dead_tuples > a.max_dead_tuples
                    THEN format('%s dead tuples wait for vacuum; the bound is %s', s.dead_tuples, a.max_dead_tuples) END
       FROM (SELECT (SELECT coalesce(sum(c.queued + c.scheduled), 0) FROM rvq.counters AS c)::bigint AS backlog,
-                   (SELECT coalesce(max(clock_timestamp() - t.xact_start), '0') FROM pg_stat_activity AS t
-                     WHERE t.backend_xmin IS NOT NULL AND t.datname = current_database()
-                       AND t.pid <> pg_backend_pid()) AS transaction_age,
                    (SELECT coalesce(sum(t.n_dead_tup), 0) FROM pg_stat_user_tables AS t
                      WHERE t.schemaname = 'rvq' AND t.relname IN (
                          'open_tasks', 'open_sub_tasks', 'due_deliveries', 'counter_deltas'))::bigint AS dead_tuples
            ) AS s
+      LEFT JOIN (SELECT * FROM rvq.list_horizon_holders() AS l ORDER BY l.age DESC LIMIT 1) AS h ON true
     RETURNING a.refusal INTO v_refusal;
     RETURN v_refusal;
 END $$;
@@ -460,7 +461,8 @@ END $$;
 COMMENT ON FUNCTION rvq.complete_sub_tasks(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[], p_retryable boolean[], p_retry_after double precision[]) IS 'Store reports of workers; return for each, in order, succeeded, retrying, failed, duplicate, stale or unknown.';
 
 CREATE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_today integer := rvq.day_at(rvq.clock());
@@ -482,6 +484,9 @@ BEGIN
                       WHERE a.attrelid = format('rvq.%I', v_partition)::regclass AND a.attlen = -1 AND a.attnum > 0);
             EXECUTE format('ALTER TABLE rvq.%I ATTACH PARTITION rvq.%I FOR VALUES FROM (%s) TO (%s)',
                            v_table, v_partition, v_day::bigint << 48, (v_day + 1)::bigint << 48);
+            IF v_table IN ('outcomes', 'delivery_attempts') THEN -- No primary key, and publications ask for one.
+                EXECUTE format('ALTER TABLE rvq.%I REPLICA IDENTITY FULL', v_partition);
+            END IF;
             EXECUTE format('COMMENT ON TABLE rvq.%I IS %L', v_partition,
                            format('rvq.%s of %s', v_table, '2024-01-01'::date + v_day));
             v_created := v_created + 1;
@@ -508,6 +513,7 @@ CREATE FUNCTION rvq.create_tasks(p_queues text[], p_totals integer[], p_payloads
 DECLARE
     v_now timestamptz;
     v_refused boolean;
+    v_base bigint;
     v_policy text;
     v_ids bigint[] := '{}';
     v_outcomes text[];
@@ -516,9 +522,12 @@ BEGIN
     PERFORM rvq.hold_door();
     v_now := rvq.clock();
     -- A check that is older than a minute says nothing: maintenance does not run.
-    SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute' INTO v_refused FROM rvq.admission AS a;
+    SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute',
+           (SELECT d.base FROM rvq.id_days AS d WHERE d.day = rvq.day_at(v_now))
+      INTO v_refused, v_base FROM rvq.admission AS a;
+    v_base := coalesce(v_base, rvq.open_day(v_now));
     FOREACH v_policy IN ARRAY p_policies LOOP
-        v_ids := v_ids || rvq.new_task_id(v_now, v_policy <> 'all');
+        v_ids := v_ids || rvq.new_task_id(v_now, v_policy <> 'all', v_base);
     END LOOP;
     IF num_nonnulls(VARIADIC p_idempotency_keys) = 0 THEN
         v_outcomes := array_fill(CASE WHEN v_refused THEN 'refused' ELSE 'created' END, ARRAY[cardinality(v_ids)]);
@@ -658,7 +667,8 @@ END $_$;
 COMMENT ON FUNCTION rvq.drop_day_of_tasks(p_day integer, p_days integer) IS 'Drop the tasks of a day that ended p_days ago, counters included; return false when it did not, or a lock was not to be had.';
 
 CREATE FUNCTION rvq.drop_expired_partitions(p_days integer) RETURNS integer
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_partition record;
@@ -793,6 +803,16 @@ $$;
 
 COMMENT ON FUNCTION rvq.event_body(p_task_id bigint, p_status rvq.task_status, p_total integer, p_succeeded integer, p_failed integer, p_metadata text, p_created_at timestamp with time zone, p_finished_at timestamp with time zone) IS 'Return the body of a webhook, the very bytes that are signed and sent.';
 
+CREATE FUNCTION rvq.event_ordinal(p_run integer, p_created_at timestamp with time zone, p_now timestamp with time zone) RETURNS integer
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE WHEN extract(epoch FROM p_created_at) >= current_setting('rvq.run_began')::numeric THEN p_run
+                ELSE greatest(p_run, least(16000, 1 + 5 * sqrt(greatest(0, extract(epoch FROM p_now - p_created_at)))
+                                          )::integer) END
+$$;
+
+COMMENT ON FUNCTION rvq.event_ordinal(p_run integer, p_created_at timestamp with time zone, p_now timestamp with time zone) IS 'Return the ordinal of the event that ends a task''s run: no event had it before, not even a lost one.';
+
 CREATE FUNCTION rvq.expire_delivery_leases(p_limit integer) RETURNS integer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -911,6 +931,16 @@ CREATE FUNCTION rvq.external_id(p_prefix text, p_id bigint) RETURNS text
 
 COMMENT ON FUNCTION rvq.external_id(p_prefix text, p_id bigint) IS 'Return an id as partners and workers see it, such as task_0123456789abcdef.';
 
+CREATE FUNCTION rvq.feed_xid() RETURNS xid8
+    LANGUAGE sql
+    AS $$
+    SELECT CASE current_setting('rvq.xid_offset')
+               WHEN '0' THEN pg_current_xact_id()
+               ELSE (pg_current_xact_id()::text::bigint + current_setting('rvq.xid_offset')::bigint)::text::xid8 END
+$$;
+
+COMMENT ON FUNCTION rvq.feed_xid() IS 'Return the place of this transaction''s events in the feed.';
+
 CREATE FUNCTION rvq.final_status(p_id bigint) RETURNS rvq.outcome_status
     LANGUAGE sql STABLE
     AS $$
@@ -1028,7 +1058,10 @@ COMMENT ON FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigin
 
 CREATE FUNCTION rvq.hold_door() RETURNS void
     LANGUAGE sql
-    AS $$ SELECT pg_advisory_xact_lock_shared(1, 0) $$;
+    AS $$
+    SELECT CASE WHEN current_setting('rvq.xid_offset', true) <> '' THEN pg_advisory_xact_lock_shared(1, 0)
+                ELSE rvq.open_door() END
+$$;
 
 COMMENT ON FUNCTION rvq.hold_door() IS 'Hold the writers'' door, shared, until the end of the transaction.';
 
@@ -1140,6 +1173,23 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.kill_deliveries(p_ids bigint[], p_outcome text, p_reason text, p_now timestamp with time zone) IS 'Make these deliveries dead without sending anything.';
+
+CREATE FUNCTION rvq.know_server() RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_run rvq.server_runs;
+BEGIN
+    SELECT * INTO v_run FROM rvq.this_run();
+    IF v_run.id IS NULL THEN
+        v_run := rvq.record_server();
+    END IF;
+    PERFORM set_config('rvq.run_began', extract(epoch FROM v_run.began_at)::text, false),
+            set_config('rvq.xid_offset', v_run.xid_offset::text, false);
+    RETURN v_run.id;
+END $$;
+
+COMMENT ON FUNCTION rvq.know_server() IS 'See to it that this server''s run is recorded and the session knows it; return the run''s id.';
 
 CREATE FUNCTION rvq.lease_token(p_random text, p_id bigint) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -1296,6 +1346,7 @@ CREATE FUNCTION rvq.list_events(p_after_xid xid8, p_after_id bigint, p_limit int
 DECLARE
     v_horizon xid8;
 BEGIN
+    PERFORM rvq.know_server();
     v_horizon := coalesce(
         (SELECT x.xid
            FROM pg_snapshot_xip(pg_current_snapshot()) AS x(xid)
@@ -1304,6 +1355,7 @@ BEGIN
              ON l.pid = a.pid AND l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2
           ORDER BY x.xid LIMIT 1),
         pg_snapshot_xmax(pg_current_snapshot()));
+    v_horizon := (v_horizon::text::bigint + current_setting('rvq.xid_offset')::bigint)::text::xid8;
     RETURN QUERY
         SELECT e.xid, e.id, e.body FROM rvq.events AS e
          WHERE (e.xid, e.id) > (p_after_xid, p_after_id) AND e.xid < v_horizon
@@ -1340,6 +1392,42 @@ CREATE FUNCTION rvq.list_expired_partitions(p_days integer) RETURNS TABLE(parent
 $$;
 
 COMMENT ON FUNCTION rvq.list_expired_partitions(p_days integer) IS 'Return the next partition to drop of each day that ended more than p_days ago, oldest first.';
+
+CREATE FUNCTION rvq.list_horizon_holders() RETURNS TABLE(kind text, holder text, age interval)
+    LANGUAGE sql
+    AS $$
+    WITH holders AS (
+        SELECT 'session' AS kind,
+               concat_ws(', ', format('pid %s of %s', a.pid, coalesce(nullif(a.application_name, ''), '?')), a.state)
+                   AS holder,
+               greatest(age(a.backend_xid), age(a.backend_xmin)) AS xids, clock_timestamp() - a.xact_start AS open_for
+          FROM pg_stat_activity AS a
+         WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+           AND num_nonnulls(a.backend_xid, a.backend_xmin) > 0
+           AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum AS v WHERE v.pid IN (a.pid, a.leader_pid))
+        UNION ALL
+        SELECT 'standby', format('standby %s without a slot', a.application_name), age(a.backend_xmin), NULL
+          FROM pg_stat_activity AS a JOIN pg_stat_replication AS r ON r.pid = a.pid
+         WHERE a.datname IS NULL AND a.backend_xmin IS NOT NULL
+        UNION ALL
+        SELECT 'prepared', format('prepared transaction %s', p.gid), age(p.transaction), clock_timestamp() - p.prepared
+          FROM pg_prepared_xacts AS p WHERE p.database = current_database()
+        UNION ALL
+        SELECT 'slot', format('replication slot %s', s.slot_name), age(s.xmin), NULL
+          FROM pg_replication_slots AS s WHERE s.xmin IS NOT NULL AND s.wal_status IS DISTINCT FROM 'lost')
+    SELECT h.kind, h.holder,
+           CASE h.kind WHEN 'session' THEN coalesce(least(h.open_for, t.at_most), t.at_least, '0')
+                       ELSE coalesce(greatest(h.open_for, t.at_least), '0') END
+      FROM holders AS h
+     CROSS JOIN LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint - h.xids AS xid) AS x
+     CROSS JOIN LATERAL (
+         SELECT rvq.clock() - (SELECT b.at FROM rvq.xid_times AS b WHERE b.xid <= x.xid ORDER BY b.xid DESC LIMIT 1)
+                    AS at_most,
+                rvq.clock() - (SELECT f.at FROM rvq.xid_times AS f WHERE f.xid > x.xid ORDER BY f.xid LIMIT 1)
+                    AS at_least) AS t
+$$;
+
+COMMENT ON FUNCTION rvq.list_horizon_holders() IS 'Return what keeps vacuum from removing dead rows here (session, prepared, slot, standby), by name, with its age.';
 
 CREATE FUNCTION rvq.list_open_days(p_days integer) RETURNS TABLE(day integer, open_task bigint, due_delivery bigint)
     LANGUAGE sql
@@ -1452,11 +1540,14 @@ END $$;
 
 COMMENT ON FUNCTION rvq.lock_sub_tasks(p_ids bigint[]) IS 'Lock these open sub_tasks in the one lock order.';
 
-CREATE FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean) RETURNS bigint
+CREATE FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean, p_base bigint) RETURNS bigint
     LANGUAGE sql
-    AS $$ SELECT (rvq.day_at(p_time)::bigint << 48) | (nextval('rvq.task_sequence') << 15) | (p_gated::integer << 14) $$;
+    AS $$
+    SELECT (rvq.day_at(p_time)::bigint << 48) | (((nextval('rvq.task_sequence') - p_base) & 268435455) << 15)
+           | (p_gated::integer << 14)
+$$;
 
-COMMENT ON FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean) IS 'Return a new task id, made of the day, a sequence number and whether the task has a gate.';
+COMMENT ON FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean, p_base bigint) IS 'Return a new task id, made of the day, a number and whether the task has a gate.';
 
 CREATE FUNCTION rvq.note_set_aside(p_kind text, p_ids bigint[], p_reason text, p_now timestamp with time zone) RETURNS void
     LANGUAGE sql
@@ -1467,6 +1558,22 @@ CREATE FUNCTION rvq.note_set_aside(p_kind text, p_ids bigint[], p_reason text, p
 $$;
 
 COMMENT ON FUNCTION rvq.note_set_aside(p_kind text, p_ids bigint[], p_reason text, p_now timestamp with time zone) IS 'Write down what was found damaged, and why, for rvq doctor and the metrics.';
+
+CREATE FUNCTION rvq.note_xid() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_now timestamptz := rvq.clock();
+    v_next bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+BEGIN
+    DELETE FROM rvq.xid_times AS t WHERE t.at > v_now OR t.at < v_now - interval '1 day' OR t.xid > v_next;
+    INSERT INTO rvq.xid_times (xid, at)
+    SELECT v_next, v_now
+     WHERE NOT EXISTS (SELECT FROM rvq.xid_times AS t WHERE t.at > v_now - interval '10 seconds')
+    ON CONFLICT (xid) DO NOTHING;
+END $$;
+
+COMMENT ON FUNCTION rvq.note_xid() IS 'Note which transaction is the next at this time, if none was noted of late.';
 
 CREATE FUNCTION rvq.oldest_queued_at(p_queue text) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
@@ -1489,6 +1596,45 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.oldest_queued_at(p_queue text) IS 'Return since when the oldest queued sub_task of a queue is queued.';
+
+CREATE FUNCTION rvq.open_day(p_now timestamp with time zone) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    v_day integer := rvq.day_at(p_now);
+    v_first bigint;
+    v_base bigint := (SELECT d.base FROM rvq.id_days AS d WHERE d.day = rvq.day_at(p_now));
+BEGIN
+    IF v_base IS NOT NULL THEN
+        RETURN v_base;
+    END IF;
+    PERFORM pg_advisory_xact_lock(1, 5);
+    SELECT d.base INTO v_base FROM rvq.id_days AS d WHERE d.day = v_day;
+    IF v_base IS NULL THEN
+        v_first := greatest(
+            floor(extract(epoch FROM p_now AT TIME ZONE 'UTC' - date_trunc('day', p_now AT TIME ZONE 'UTC')) * 2330)
+            + 1048576 * least(63, (SELECT count(*) FROM rvq.server_runs AS r WHERE rvq.day_at(r.began_at) = v_day)),
+            (SELECT ((t.id >> 15) & 268435455) + 1 FROM rvq.tasks AS t
+              WHERE t.id >= v_day::bigint << 48 AND t.id < (v_day::bigint << 48) + (1::bigint << 43)
+              ORDER BY t.id DESC LIMIT 1));
+        v_base := nextval('rvq.task_sequence') + 1 - v_first;
+        INSERT INTO rvq.id_days (day, base) VALUES (v_day, v_base);
+    END IF;
+    RETURN v_base;
+END $$;
+
+COMMENT ON FUNCTION rvq.open_day(p_now timestamp with time zone) IS 'Say where the ids of this day begin, unless it is said already; return the base of the day.';
+
+CREATE FUNCTION rvq.open_door() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(1, 0);
+    PERFORM rvq.know_server();
+END $$;
+
+COMMENT ON FUNCTION rvq.open_door() IS 'Hold the writers'' door for the first time in a session.';
 
 CREATE FUNCTION rvq.payloads_within(p_ids bigint[], p_bytes integer) RETURNS text[]
     LANGUAGE plpgsql STABLE
@@ -1626,6 +1772,29 @@ CREATE FUNCTION rvq.read_event(p_event_id bigint) RETURNS text
 
 COMMENT ON FUNCTION rvq.read_event(p_event_id bigint) IS 'Return the body of an event, as it is signed and sent; NULL when it is unknown.';
 
+CREATE FUNCTION rvq.read_feed(p_run bigint, p_xid bigint, p_id bigint, p_limit integer) RETURNS TABLE(run bigint, xid xid8, id bigint, body text)
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_run bigint := rvq.know_server();
+    v_first bigint := -1;
+    v_end bigint;
+BEGIN
+    IF p_run <> 0 THEN
+        SELECT r.first_xid INTO v_first FROM rvq.server_runs AS r WHERE r.id = p_run;
+    END IF;
+    v_end := coalesce((SELECT min(r.first_xid) FROM rvq.server_runs AS r WHERE r.first_xid > v_first),
+                      pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+                      + current_setting('rvq.xid_offset')::bigint);
+    IF v_first IS NULL OR p_xid >= v_end THEN
+        RETURN QUERY SELECT v_run, NULL::xid8, NULL::bigint, NULL::text;
+    ELSE
+        RETURN QUERY SELECT v_run, e.xid, e.id, e.body FROM rvq.list_events(p_xid::text::xid8, p_id, p_limit) AS e;
+    END IF;
+END $$;
+
+COMMENT ON FUNCTION rvq.read_feed(p_run bigint, p_xid bigint, p_id bigint, p_limit integer) IS 'Return the events after a cursor, and the run for the next one; a row without id for a cursor of a lost history.';
+
 CREATE FUNCTION rvq.read_queue(p_queue text) RETURNS TABLE(paused boolean, scheduled bigint, queued bigint, claimed bigint)
     LANGUAGE sql STABLE
     AS $$
@@ -1671,6 +1840,80 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.record_host_health(p_hosts text[], p_healthy boolean[], p_now timestamp with time zone) IS 'Open, keep or close the breakers of these hosts.';
+
+CREATE TABLE rvq.server_runs (
+    id bigint NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    database_id oid NOT NULL,
+    table_id oid NOT NULL,
+    system_identifier bigint,
+    timeline integer NOT NULL,
+    how text NOT NULL,
+    began_at timestamp with time zone NOT NULL,
+    first_xid bigint NOT NULL,
+    xid_offset bigint NOT NULL
+);
+
+COMMENT ON TABLE rvq.server_runs IS 'The times that a PostgreSQL server has run with this database in it, written before the first writer''s change. A run that is not here belongs to a history that was lost.';
+
+COMMENT ON COLUMN rvq.server_runs.id IS 'A random number, which the feed''s cursors carry.';
+
+COMMENT ON COLUMN rvq.server_runs.started_at IS 'When that server started. With the oids of the database and of this table it tells whether the run is recorded.';
+
+COMMENT ON COLUMN rvq.server_runs.how IS 'installed; started: the same server, or a copy of its folder; promoted: another timeline; restored: elsewhere.';
+
+COMMENT ON COLUMN rvq.server_runs.began_at IS 'When it was recorded, by rvq.clock().';
+
+COMMENT ON COLUMN rvq.server_runs.first_xid IS 'No event of an earlier run has this xid or a later one in the feed.';
+
+COMMENT ON COLUMN rvq.server_runs.xid_offset IS 'How far the xids of its events are ahead of the server''s own: a restored database may be on a younger server.';
+
+CREATE FUNCTION rvq.record_server() RETURNS rvq.server_runs
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    v_run rvq.server_runs;
+    v_last rvq.server_runs;
+    v_xid bigint;
+    v_highest bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock(1, 5);
+    SELECT * INTO v_run FROM rvq.this_run();
+    IF v_run.id IS NOT NULL THEN
+        RETURN v_run;
+    END IF;
+    SELECT * INTO v_last FROM rvq.server_runs AS r ORDER BY r.first_xid DESC LIMIT 1;
+    v_highest := greatest(
+        v_last.first_xid, (SELECT e.xid::text::bigint FROM rvq.events AS e ORDER BY e.xid DESC LIMIT 1), 0);
+    v_xid := pg_current_xact_id()::text::bigint;
+    v_run.id := ('x' || rvq.random_hex())::bit(64)::bigint & 9223372036854775807;
+    v_run.started_at := pg_postmaster_start_time();
+    v_run.database_id := (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
+    v_run.table_id := 'rvq.server_runs'::regclass;
+    IF has_function_privilege('pg_control_system()', 'EXECUTE') THEN
+        v_run.system_identifier := (SELECT c.system_identifier FROM pg_control_system() AS c);
+    END IF;
+    v_run.timeline := ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer;
+    v_run.began_at := rvq.clock();
+    v_run.xid_offset := greatest(v_last.xid_offset, v_highest + 1 - v_xid, 0);
+    v_run.first_xid := v_xid + v_run.xid_offset;
+    v_run.how := CASE
+        WHEN v_last.id IS NULL THEN 'installed'
+        WHEN (v_run.system_identifier, v_run.database_id, v_run.table_id, v_run.xid_offset) IS DISTINCT FROM
+             (v_last.system_identifier, v_last.database_id, v_last.table_id, v_last.xid_offset) THEN 'restored'
+        WHEN v_run.timeline <> v_last.timeline THEN 'promoted'
+        ELSE 'started' END;
+    INSERT INTO rvq.server_runs VALUES (v_run.*);
+    DELETE FROM rvq.id_days;
+    IF v_run.how IN ('restored', 'promoted') THEN
+        RAISE WARNING 'RVQ: this database was %: what was committed last may be missing', v_run.how
+            USING HINT = 'Partners whose cursor is of what is missing are told so. See docs/operations.md.';
+    END IF;
+    RETURN v_run;
+END $$;
+
+COMMENT ON FUNCTION rvq.record_server() IS 'Record that a server runs with this database, if it is not; return the run.';
 
 CREATE FUNCTION rvq.redeliver(p_ids bigint[]) RETURNS text[]
     LANGUAGE plpgsql
@@ -1857,7 +2100,8 @@ END $$;
 COMMENT ON FUNCTION rvq.rescue_below_floors(p_limit integer, p_seconds double precision) IS 'Requeue sub_tasks that are queued below their queue''s floor, a batch at a time; return how many.';
 
 CREATE FUNCTION rvq.reset() RETURNS void
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_tables text;
@@ -1866,7 +2110,8 @@ BEGIN
     SELECT string_agg(format('ONLY %s', c.oid::regclass), ', ') INTO v_tables
       FROM pg_class AS c
      WHERE c.relnamespace = 'rvq'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
-       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'queues', 'admission');
+       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'schema_roles', 'server_runs',
+                             'id_days', 'xid_times', 'queues', 'admission');
     FOR i IN 1 .. 1000 LOOP
         EXIT WHEN v_tables IS NULL;
         BEGIN
@@ -2309,6 +2554,17 @@ CREATE FUNCTION rvq.task_of(p_id bigint) RETURNS bigint
 
 COMMENT ON FUNCTION rvq.task_of(p_id bigint) IS 'Return the task of a sub_task, an event or a delivery: its id without the 14 low bits.';
 
+CREATE FUNCTION rvq.this_run() RETURNS SETOF rvq.server_runs
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT r.* FROM rvq.server_runs AS r
+     WHERE r.started_at = pg_postmaster_start_time()
+       AND r.database_id = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+       AND r.table_id = 'rvq.server_runs'::regclass
+$$;
+
+COMMENT ON FUNCTION rvq.this_run() IS 'Return the run of this server with this database, if it is recorded.';
+
 CREATE TABLE rvq.tasks (
     id bigint NOT NULL,
     created_at timestamp with time zone NOT NULL,
@@ -2431,6 +2687,8 @@ CREATE TABLE rvq.counter_deltas (
 )
 WITH (autovacuum_vacuum_scale_factor='0.0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_threshold='-1', autovacuum_analyze_threshold='100000');
 
+ALTER TABLE ONLY rvq.counter_deltas REPLICA IDENTITY FULL;
+
 COMMENT ON TABLE rvq.counter_deltas IS 'Changes of counters, appended by the transaction that made them and not folded yet. NULL is 0 and takes no room.';
 
 CREATE TABLE rvq.counters (
@@ -2523,6 +2781,8 @@ CREATE TABLE rvq.delivery_attempts (
 )
 PARTITION BY RANGE (id);
 
+ALTER TABLE ONLY rvq.delivery_attempts REPLICA IDENTITY FULL;
+
 COMMENT ON TABLE rvq.delivery_attempts IS 'Fact: one POST of one event. status is that of the delivery once this attempt had ended.';
 
 CREATE TABLE rvq.due_deliveries (
@@ -2572,6 +2832,17 @@ PARTITION BY RANGE (id);
 COMMENT ON TABLE rvq.events IS 'Fact, the outbox: a task ended. id is the task id plus the run (0, then one more at each admin retry). body is signed and sent as it is. queue is that of the task, so that retention counts a day without its tasks.';
 
 COMMENT ON COLUMN rvq.events.xid IS 'The transaction that wrote it: the order of the feed, which hands out only events older than any that may still be written.';
+
+CREATE TABLE rvq.id_days (
+    day integer NOT NULL,
+    base bigint NOT NULL
+);
+
+COMMENT ON TABLE rvq.id_days IS 'Where the ids of a day begin. Written by rvq.open_day at the first create of the day, and again in the next run.';
+
+COMMENT ON COLUMN rvq.id_days.day IS 'As in ids: days since 2024-01-01 UTC.';
+
+COMMENT ON COLUMN rvq.id_days.base IS 'What is taken off rvq.task_sequence for the number that goes into an id.';
 
 CREATE TABLE rvq.idempotency_keys (
     key text NOT NULL COLLATE pg_catalog."C",
@@ -2643,6 +2914,8 @@ CREATE TABLE rvq.outcomes (
 )
 PARTITION BY RANGE (id);
 
+ALTER TABLE ONLY rvq.outcomes REPLICA IDENTITY FULL;
+
 COMMENT ON TABLE rvq.outcomes IS 'Fact: how one attempt of a sub_task ended. lease_token is set where a worker reported it.';
 
 CREATE TABLE rvq.queues (
@@ -2678,6 +2951,14 @@ COMMENT ON TABLE rvq.schema_migrations IS 'The migrations that this database has
 
 COMMENT ON COLUMN rvq.schema_migrations.release IS 'The release (sql/releases.toml) that brought it.';
 
+CREATE TABLE rvq.schema_roles (
+    part text NOT NULL,
+    role name NOT NULL,
+    CONSTRAINT schema_roles_part_check CHECK ((part = ANY (ARRAY['api'::text, 'dispatcher'::text])))
+);
+
+COMMENT ON TABLE rvq.schema_roles IS 'The roles that have been given what the API or the dispatcher needs. Each migration does it again.';
+
 CREATE TABLE rvq.set_aside (
     kind text NOT NULL,
     id bigint NOT NULL,
@@ -2701,11 +2982,11 @@ CREATE SEQUENCE rvq.task_sequence
     START WITH 0
     INCREMENT BY 1
     MINVALUE 0
-    MAXVALUE 8589934591
+    MAXVALUE 268435455
     CACHE 1
     CYCLE;
 
-COMMENT ON SEQUENCE rvq.task_sequence IS 'The 33 middle bits of a task id: tells the tasks of one day apart.';
+COMMENT ON SEQUENCE rvq.task_sequence IS 'Counts tasks; less the day''s base it is the 28 middle bits of a task id.';
 
 CREATE TABLE rvq.webhook_hosts (
     host text NOT NULL COLLATE pg_catalog."C",
@@ -2715,6 +2996,13 @@ CREATE TABLE rvq.webhook_hosts (
 WITH (fillfactor='50');
 
 COMMENT ON TABLE rvq.webhook_hosts IS 'Receivers by host: the breaker. While broken, its deliveries wait and spend no attempts.';
+
+CREATE TABLE rvq.xid_times (
+    xid bigint NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE rvq.xid_times IS 'When the next transaction was this one, every ten seconds of the last day (see rvq.list_horizon_holders).';
 
 ALTER TABLE ONLY rvq.admission
     ADD CONSTRAINT admission_pkey PRIMARY KEY (only_row);
@@ -2730,6 +3018,9 @@ ALTER TABLE ONLY rvq.ended_days
 
 ALTER TABLE ONLY rvq.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY rvq.id_days
+    ADD CONSTRAINT id_days_pkey PRIMARY KEY (day);
 
 ALTER TABLE ONLY rvq.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (key);
@@ -2749,6 +3040,15 @@ ALTER TABLE ONLY rvq.schema_functions
 ALTER TABLE ONLY rvq.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (version);
 
+ALTER TABLE ONLY rvq.schema_roles
+    ADD CONSTRAINT schema_roles_pkey PRIMARY KEY (part, role);
+
+ALTER TABLE ONLY rvq.server_runs
+    ADD CONSTRAINT server_runs_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY rvq.server_runs
+    ADD CONSTRAINT server_runs_started_at_database_id_table_id_key UNIQUE (started_at, database_id, table_id);
+
 ALTER TABLE ONLY rvq.set_aside
     ADD CONSTRAINT set_aside_pkey PRIMARY KEY (kind, id);
 
@@ -2760,6 +3060,9 @@ ALTER TABLE ONLY rvq.tasks
 
 ALTER TABLE ONLY rvq.webhook_hosts
     ADD CONSTRAINT webhook_hosts_pkey PRIMARY KEY (host);
+
+ALTER TABLE ONLY rvq.xid_times
+    ADD CONSTRAINT xid_times_pkey PRIMARY KEY (xid);
 
 CREATE INDEX delivery_attempts_dead ON ONLY rvq.delivery_attempts USING btree (id) WHERE (status = 'dead'::rvq.delivery_status);
 

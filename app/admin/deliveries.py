@@ -63,7 +63,7 @@ def list_deliveries(context: Context[Store], request: Request) -> Response:
     """List deliveries, newest first."""
     status, limit = request.choice("status", DELIVERY_STATUSES), request.limit()
     host, since = _host(request), request.moment("since")
-    (before,) = request.cursor("d") or (None,)
+    (before,) = request.cursor("d", 1) or (None,)
     deliveries = context.store.list_deliveries(status, host, since, limit, before)
     next_cursor = cursors.write("d", ids.number_of(deliveries[-1].id)) if len(deliveries) == limit else None
     return page(deliveries, next_cursor)

@@ -8,7 +8,8 @@ from typing import Any
 
 import psycopg2
 
-from app.db.errors import DatabaseUnfit, translate
+from app.db.errors import DatabaseUnfit
+from app.db.refusals import explain
 from app.db.session import ENCODING, TIMEOUTS, startup_options
 
 Connection = psycopg2.extensions.connection
@@ -35,7 +36,8 @@ def connect(
 ) -> Connection:
     """Open a connection in autocommit with every timeout set (0: none), and all that RVQ relies on pinned.
 
-    Raise DatabaseUnavailable, or its DatabaseUnfit for a database that can't hold every text.
+    Raise DatabaseUnavailable with PostgreSQL's reason, or its DatabaseUnfit where waiting does not help: a
+    wrong password, a missing database, one that can't hold every text.
     """
     timeouts = {
         **TIMEOUTS,
@@ -53,7 +55,7 @@ def connect(
             **KEEPALIVE,
         )
     except psycopg2.Error as error:
-        raise translate(error) from error
+        raise explain(error) from error
     _require_encoding(connection)
     connection.autocommit = True
     return connection

@@ -76,11 +76,14 @@ MEANINGS: dict[str, type[DatabaseError]] = {
     "57P05": DatabaseUnavailable,  # idle session timeout
     "25P03": DatabaseUnavailable,  # idle in transaction timeout
     "25006": DatabaseReadOnly,
+    "42501": DatabaseUnfit,  # insufficient privilege: see FORBIDDEN
     "57014": StatementTimeout,  # query canceled
     "55P03": StatementTimeout,  # lock not available
     "40P01": TransactionConflict,
     "40001": TransactionConflict,
 }
+FORBIDDEN = "42501"
+GRANT = "grant what is missing: as the schema's owner, rvq migrate --grant api=ROLE --grant dispatcher=ROLE"
 # What a standby says to a few other statements: not supported, not in this state, an error of its own.
 ON_A_STANDBY = ("0A000", "55000", "XX000")
 
@@ -99,7 +102,10 @@ def translate(error: psycopg2.Error, *, was_sent: bool = False) -> Exception:
     meaning = MEANINGS.get(code) or MEANINGS.get(code[:2])
     if meaning is None and code in ON_A_STANDBY and _came_from_standby(error):
         meaning = DatabaseReadOnly
-    return meaning(f"{error.diag.message_primary} ({code})") if meaning else error
+    text = f"{error.diag.message_primary} ({code})"
+    if code == FORBIDDEN:
+        text += f". What to do: {GRANT}"
+    return meaning(text) if meaning else error
 
 
 def _came_from_standby(error: psycopg2.Error) -> bool:

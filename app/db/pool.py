@@ -8,6 +8,7 @@ calls (ending those that take too long), write_check.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,8 @@ from app.db.opener import Opener
 from app.db.places import Places
 from app.db.watcher import Watcher
 from app.db.write_check import DISK, NOT_CONFIRMED, PROBE, PROBE_MS, WriteCheck
+
+log = logging.getLogger("rvq.database")
 
 Row = tuple[Any, ...]
 Params = Sequence[object]
@@ -98,6 +101,11 @@ class Pool:
             for index in range(self.size):
                 connection = free[index] = free[index] or self._connect()
                 self._calls.run(connection, warm_up)
+        except AnswerLost:
+            # Behind a pooler in session mode, for example, whose own pool is smaller.
+            log.error("connection %d of %d got no answer", index + 1, self.size)
+            self.close()
+            raise
         except Exception:
             self.close()
             raise

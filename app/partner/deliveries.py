@@ -25,7 +25,7 @@ def list_deliveries(context: Context[Store], request: Request, task_id: str) -> 
     `limit`: there may be more as long as there is a `next_cursor`.
     """
     number = known_task_id(task_id)
-    delivery, attempt = request.cursor("a", count=2) or (0, 0)
+    delivery, attempt = request.cursor("a", 2) or (0, 0)
     deliveries, last = context.store.list_deliveries(number, request.limit(), (delivery, attempt))
     if not deliveries and context.store.read_task(number) is None:
         raise unknown_task()

@@ -73,6 +73,17 @@ class Created(NamedTuple):
     scheduled: bool
 
 
+class FeedPlace(NamedTuple):
+    """A place in the feed of events; `run` is the server's when it was handed out, 0 in cursors of 0.1.0."""
+
+    run: int
+    xid: int
+    event: int
+
+
+START = FeedPlace(0, 0, 0)
+
+
 class Store:
     def __init__(self, pool: Pool, coalescer: Coalescer) -> None:
         self._pool = pool
@@ -147,13 +158,17 @@ class Store:
         """
         return str(self._pool.change("SELECT rvq.redeliver_task(%s)", (task_id,)))
 
-    def list_events(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, str]]:
-        """Return (xid, id, body) of the events after an (xid, id), in the order of the feed."""
-        params = (str(after[0]), after[1], limit)
+    def list_events(self, after: FeedPlace, limit: int) -> list[tuple[FeedPlace, str]] | None:
+        """Return place and body of the events after a place in the feed, in its order.
+
+        None: the place is of a history that the database no longer has.
+        """
         rows = self._pool.rows(
-            "SELECT xid::text, id, body FROM rvq.list_events(%s::text::xid8, %s, %s)", params
+            "SELECT run, xid::text, id, body FROM rvq.read_feed(%s, %s, %s, %s)", (*after, limit)
         )
-        return [(int(xid), number, body) for xid, number, body in rows]
+        if rows and rows[0][2] is None:
+            return None
+        return [(FeedPlace(run, int(xid), number), body) for run, xid, number, body in rows]
 
     def read_event(self, event_id: int) -> str | None:
         """Return the body that was signed and sent, or None if there is no such event."""

@@ -29,7 +29,7 @@ def list_sub_tasks(context: Context[Store], request: Request, task_id: str) -> R
     """
     number = known_task_id(task_id)
     status, limit = request.choice("status", SUB_TASK_STATUSES), request.limit()
-    (after,) = request.cursor("s") or (number,)
+    (after,) = request.cursor("s", 1) or (number,)
     sub_tasks = context.store.list_sub_tasks(number, status, limit, after)
     if not sub_tasks and context.store.read_task(number) is None:
         raise unknown_task()

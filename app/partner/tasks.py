@@ -26,7 +26,7 @@ def read_task(context: Context[Store], _request: Request, task_id: str) -> Respo
 def list_tasks(context: Context[Store], request: Request) -> Response:
     """List tasks, newest first."""
     status, limit = request.choice("status", TASK_STATUSES), request.limit()
-    (before,) = request.cursor("t") or (None,)
+    (before,) = request.cursor("t", 1) or (None,)
     tasks = context.store.list_tasks(status, limit, before)
     return page(tasks, cursors.write("t", ids.number_of(tasks[-1].id)) if len(tasks) == limit else None)
 

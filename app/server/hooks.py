@@ -1,8 +1,8 @@
 """The hooks that Gunicorn calls; gunicorn.conf.py binds them to Gunicorn's names.
 
-The master reads the settings, migrates and makes partitions before it listens; each process opens its share
-of the database connections after the fork and before it accepts. Nothing here may import app.web.metrics: its
-folder has to be known first, and only the serving processes write to it.
+The master reads the settings and prepares the database before it listens; each process opens its share of the
+database connections after the fork and before it accepts. Nothing here may import app.web.metrics: its folder
+has to be known first, and only the serving processes write to it.
 """
 
 from __future__ import annotations
@@ -13,26 +13,22 @@ import gc
 import importlib.util
 import logging
 import os
-import random
 import resource
 import select
 import shutil
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-import psycopg2
-
 from app import cpu
-from app.db import DatabaseError, DatabaseReadOnly, DatabaseUnfit, Pool, partitions
-from app.db.migrations import MigrationError, migrate
-from app.db.sql_files import SqlFiles
+from app.db import DatabaseError, Pool
+from app.db.migrations import MigrationError
 from app.logs import configure_logging
 from app.server.adapters import mark_repeated_headers, respond_to_error
+from app.server.database import prepare_database, wait_for_database
 from app.settings import Settings, SettingsError, load_settings
 
 log = logging.getLogger("rvq.serving")
@@ -44,8 +40,6 @@ WAIT_SECONDS = 1.0
 SPARE_THREADS = 8
 # New objects between two collections of the young ones; hardly any of ours are in cycles.
 GC_THRESHOLD = 20_000
-# Seconds between two tries while the database is away at the start.
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 METRICS_PREFIX = "rvq-metrics-"
@@ -148,13 +142,16 @@ def on_starting(_server: Any) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for file in folder.glob("*.db"):
         file.unlink(missing_ok=True)
-    _wait_for_database()
+    try:
+        wait_for_database(settings.database_url)
+    except (DatabaseError, MigrationError) as error:
+        _exit(f"the database is not ready: {error}")
 
 
 def on_reload(_server: Any) -> None:
     """Prepare the database, in the master, after the new settings are read and before new processes start."""
     try:
-        _prepare_database()
+        prepare_database(settings.database_url)
     except (DatabaseError, MigrationError) as error:
         log.error("the database was not prepared for the reload: %s", error)
 
@@ -177,7 +174,7 @@ def post_fork(_server: Any, worker: Any) -> None:
     pool = make_pool(settings)
     try:
         pool.open([*PARTNER, *WORKER])
-    except (DatabaseError, psycopg2.Error) as error:
+    except DatabaseError as error:
         log.error("no warm connections: %s", error)
         pool = make_pool(settings)
 
@@ -227,28 +224,6 @@ def _reset_stop_signals() -> None:
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     _unblock_stop_signals()
-
-
-def _wait_for_database() -> None:
-    """Prepare the database once it is there. End this process where waiting does not help."""
-    pause = FIRST_PAUSE
-    while True:
-        try:
-            return _prepare_database()
-        except (DatabaseUnfit, DatabaseReadOnly, MigrationError) as error:
-            _exit(f"the database is not ready: {error}")
-        except DatabaseError as error:
-            log.warning("waiting for the database: %s", error)
-        time.sleep(pause * random.uniform(0.8, 1.0))
-        pause = min(pause * 2, LONGEST_PAUSE)
-
-
-def _prepare_database() -> None:
-    report = migrate(settings.database_url, SqlFiles.read())
-    partitions.create_partitions(settings.database_url)
-    if report.migrations or report.functions:
-        counts = {"migrations": len(report.migrations), "functions": len(report.functions)}
-        log.info("schema brought up to date", extra=counts)
 
 
 def _exit(reason: str) -> NoReturn:

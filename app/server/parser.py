@@ -13,7 +13,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-import gunicorn_h1c  # type: ignore[import-untyped]
+import gunicorn_h1c
 from gunicorn.http.body import Body, LengthReader  # type: ignore[import-untyped]
 from gunicorn.http.parser import RequestParser  # type: ignore[import-untyped]
 

@@ -13,10 +13,10 @@ def write(kind: str, *numbers: int) -> str:
     return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 
 
-def parse(kind: str, text: str, count: int) -> tuple[int, ...]:
-    """Return the numbers in a cursor of this kind. Raise ValueError for any other text."""
-    size = 1 + 8 * count
-    if not text.isascii() or len(text) != (size * 8 + 5) // 6:
+def parse(kind: str, text: str, *counts: int) -> tuple[int, ...]:
+    """Return the numbers in a cursor, as many as one of `counts`. Raise ValueError for any other text."""
+    count = next((count for count in counts if len(text) == ((1 + 8 * count) * 8 + 5) // 6), None)
+    if count is None or not text.isascii():
         raise ValueError("not a cursor of this kind")
     try:
         packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

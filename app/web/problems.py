@@ -4,8 +4,8 @@ Problem
   MalformedRequest 400   TooManyHeaders 431 (these two by the HTTP server)
   MalformedBody 400      Unauthorized 401     NotFound 404        ApiDisabled 404
   MethodNotAllowed 405   TooLarge 413         UnsupportedMedia 415
-  IdempotencyConflict 409  StateConflict 409  Invalid 422
-  TooManyRedeliveries 429
+  IdempotencyConflict 409  StateConflict 409  HistoryChanged 409
+  Invalid 422            TooManyRedeliveries 429
   OverBudget 503         Overloaded 503       DatabaseAway 503    TimedOut 503
   OutcomeIsUnknown 503   NotReady 503
   Unexpected 500 (a fault of ours; no input may lead to it)
@@ -115,6 +115,12 @@ class StateConflict(Problem):
     """The state does not allow it."""
 
     status, code = 409, "state_conflict"
+
+
+class HistoryChanged(Problem):
+    """The cursor is of a history that the database no longer has."""
+
+    status, code = 409, "history_changed"
 
 
 class TooLarge(Problem):

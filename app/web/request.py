@@ -76,13 +76,13 @@ class Request:
             raise Invalid(Fault("/limit", f"must be a whole number from 1 to {MAX_LIMIT}"))
         return int(text)
 
-    def cursor(self, kind: str, count: int = 1) -> tuple[int, ...] | None:
-        """Return the `count` numbers in the `cursor` parameter, or None if there is none."""
+    def cursor(self, kind: str, *counts: int) -> tuple[int, ...] | None:
+        """Return the numbers in the `cursor` parameter, as many as one of `counts`; None if there is none."""
         text = self.parameter("cursor")
         if text is None:
             return None
         try:
-            return cursors.parse(kind, text, count)
+            return cursors.parse(kind, text, *counts)
         except ValueError:
             raise Invalid(Fault("/cursor", "is not a cursor that this listing handed out")) from None
 

@@ -212,7 +212,7 @@ class Cluster:
 
     def _ready(self) -> bool:
         server = self.running
-        return server is not None and server.status == READY
+        return server is not None and server.status in READY
 
     def _write_conf(self, name: str, settings: Mapping[str, Setting]) -> None:
         lines = (f"{key} = '{str(value).replace(chr(39), chr(39) * 2)}'\n" for key, value in settings.items())

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from rvq.waiting import wait_until
 
-READY = "ready"
+# The words of a server that takes connections; a standby takes reads.
+READY = ("ready", "standby")
 
 
 @dataclass(frozen=True)

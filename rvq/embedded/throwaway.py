@@ -26,12 +26,16 @@ DURABLE: Mapping[str, Setting] = {"fsync": "on", "full_page_writes": "on"}
 
 @contextlib.contextmanager
 def throwaway_cluster(
-    *, version: int | str | Path = DEFAULT_VERSION, settings: Mapping[str, Setting] | None = None
+    *,
+    version: int | str | Path = DEFAULT_VERSION,
+    settings: Mapping[str, Setting] | None = None,
+    port: int | None = None,
 ) -> Iterator[Cluster]:
     """Yield a started cluster in a temporary folder; it is stopped and deleted even if we are killed."""
     folder = Path(tempfile.mkdtemp(prefix="rvq-pg-", dir=_place()))
     folder.chmod(0o755)
-    cluster = Cluster(folder / "cluster", version=version, settings={**FAST_AND_UNSAFE, **(settings or {})})
+    settings = {**FAST_AND_UNSAFE, **(settings or {})}
+    cluster = Cluster(folder / "cluster", version=version, settings=settings, port=port)
     guard = _guard(cluster)
     try:
         cluster.start()

@@ -50,8 +50,8 @@ BROKEN = [
     Mutation(
         "two events",
         "advance_tasks",
-        "SELECT t.event_id, pg",
-        "SELECT t.event_id + generate_series(0, 1), pg",
+        "SELECT t.event_id, rvq.feed",
+        "SELECT t.event_id + generate_series(0, 1), rvq.feed",
     ),
     Mutation(
         "late reports lost", "expire_leases", "requeued = true,", "requeued = true, lease_token = NULL,"

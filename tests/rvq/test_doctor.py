@@ -132,6 +132,7 @@ def test_what_was_set_aside_is_named(database: Database, store: Store) -> None:
 
 def test_an_old_transaction_and_a_refusing_admission_are_wrong(database: Database, store: Store) -> None:
     holder = database.connect(autocommit=False)
+    database.rows("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", on=holder)
     database.rows("SELECT 1 FROM rvq.queues", on=holder)
     database.rows("UPDATE rvq.admission SET max_transaction_age = '0', max_backlog = -1")
     database.rows("SELECT rvq.check_admission()")

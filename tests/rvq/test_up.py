@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,8 @@ from rvq.local.credentials import local_credentials
 from rvq.local.settings import child_environ
 from rvq.local.stack import is_ready
 from rvq.ports import free_port
+from tests.support.concurrency import wait_until
+from tests.support.pauses import stopped
 
 Up = subprocess.Popen[str]
 
@@ -120,3 +124,21 @@ def test_an_api_that_dies_ends_the_stack_with_a_message(up: Callable[[], Up], fo
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "the API ended with status -9" in output
+
+
+def test_after_a_pause_of_all_its_processes_the_stack_goes_on(up: Callable[[], Up], folder: Path) -> None:
+    process = up()
+    pids = [int(pid) for pid in re.findall(r"\(pid (\d+)\)", banner(process))]
+    assert len(pids) == 2
+    with contextlib.ExitStack() as stack:
+        for pid in (process.pid, *pids):
+            stack.enter_context(stopped(pid))
+    task = partner(folder).post("tasks", body={"sub_tasks": [{"payload": 1}], "not_before": soon()})
+    wait_until(lambda: partner(folder).get("tasks", task["id"])["counts"]["queued"], "its dispatcher works")
+    process.terminate()
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output.strip()) == (0, "stopping")
+
+
+def soon() -> str:
+    return (datetime.now(UTC) + timedelta(seconds=1)).isoformat()

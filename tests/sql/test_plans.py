@@ -23,7 +23,8 @@ FACTS = {"tasks", "sub_tasks", "outcomes", "events", "delivery_attempts"}
 # Half of the tasks are open, half have ended; one open sub_task in five is scheduled, claimed, queued again.
 FILL = """
 INSERT INTO rvq.tasks (id, created_at, total, policy, queue, webhook_url, webhook_host)
-SELECT rvq.new_task_id(rvq.clock(), false), rvq.clock(), 1, 'all', 'default', 'https://h/', 'h'
+SELECT rvq.new_task_id(rvq.clock(), false, (SELECT rvq.open_day(rvq.clock()))), rvq.clock(), 1,
+       'all', 'default', 'https://h/', 'h'
   FROM generate_series(1, 2 * {n});
 INSERT INTO rvq.sub_tasks SELECT id + 1, created_at, 5, '1' FROM rvq.tasks;
 INSERT INTO rvq.open_tasks

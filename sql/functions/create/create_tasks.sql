@@ -15,6 +15,7 @@ AS $$
 DECLARE
     v_now timestamptz;
     v_refused boolean;
+    v_base bigint;
     v_policy text;
     v_ids bigint[] := '{}';
     v_outcomes text[];
@@ -23,9 +24,12 @@ BEGIN
     PERFORM rvq.hold_door();
     v_now := rvq.clock();
     -- A check that is older than a minute says nothing: maintenance does not run.
-    SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute' INTO v_refused FROM rvq.admission AS a;
+    SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute',
+           (SELECT d.base FROM rvq.id_days AS d WHERE d.day = rvq.day_at(v_now))
+      INTO v_refused, v_base FROM rvq.admission AS a;
+    v_base := coalesce(v_base, rvq.open_day(v_now));
     FOREACH v_policy IN ARRAY p_policies LOOP
-        v_ids := v_ids || rvq.new_task_id(v_now, v_policy <> 'all');
+        v_ids := v_ids || rvq.new_task_id(v_now, v_policy <> 'all', v_base);
     END LOOP;
     IF num_nonnulls(VARIADIC p_idempotency_keys) = 0 THEN
         v_outcomes := array_fill(CASE WHEN v_refused THEN 'refused' ELSE 'created' END, ARRAY[cardinality(v_ids)]);

@@ -25,14 +25,15 @@ BEGIN
            SET unfinished = t.unfinished - s.ended, succeeded = t.succeeded + s.succeeded,
                failed = t.failed + s.ended - s.succeeded
           FROM step AS s WHERE t.id = s.task_id
-        RETURNING t.id, t.id + t.run AS event_id, t.created_at, t.total, t.unfinished, t.succeeded, t.failed, t.queue,
-                  t.webhook_url, t.webhook_host, t.metadata, s.ended AS ended_now, s.succeeded AS succeeded_now,
+        RETURNING t.id, t.id + rvq.event_ordinal(t.run, t.created_at, p_now) AS event_id, t.created_at, t.total,
+                  t.unfinished, t.succeeded, t.failed, t.queue, t.webhook_url, t.webhook_host, t.metadata,
+                  s.ended AS ended_now, s.succeeded AS succeeded_now,
                   s.scheduled, s.queued, t.unfinished + s.ended < t.total AS started,
                   coalesce(p_end_as,
                            rvq.decide_task(t.policy, t.required, t.unfinished, t.succeeded, t.failed)) AS end_as),
     event AS (
         INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, queue, body)
-        SELECT t.event_id, pg_current_xact_id(), p_now, t.succeeded, t.failed, t.total - t.succeeded - t.failed,
+        SELECT t.event_id, rvq.feed_xid(), p_now, t.succeeded, t.failed, t.total - t.succeeded - t.failed,
                t.end_as, t.queue,
                rvq.event_body(t.id, t.end_as, t.total, t.succeeded, t.failed, t.metadata, t.created_at, p_now)
           FROM task AS t WHERE t.end_as IS NOT NULL),

@@ -9,6 +9,7 @@ AS $$
 DECLARE
     v_horizon xid8;
 BEGIN
+    PERFORM rvq.know_server();
     v_horizon := coalesce(
         (SELECT x.xid
            FROM pg_snapshot_xip(pg_current_snapshot()) AS x(xid)
@@ -17,6 +18,7 @@ BEGIN
              ON l.pid = a.pid AND l.locktype = 'advisory' AND l.classid = 1 AND l.objid = 0 AND l.objsubid = 2
           ORDER BY x.xid LIMIT 1),
         pg_snapshot_xmax(pg_current_snapshot()));
+    v_horizon := (v_horizon::text::bigint + current_setting('rvq.xid_offset')::bigint)::text::xid8;
     RETURN QUERY
         SELECT e.xid, e.id, e.body FROM rvq.events AS e
          WHERE (e.xid, e.id) > (p_after_xid, p_after_id) AND e.xid < v_horizon

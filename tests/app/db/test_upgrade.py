@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from psycopg2.errors import ObjectNotInPrerequisiteState
 
 from app.db.migrations import migrate
 from app.db.sql_files import SqlFile, SqlFiles
+from rvq.doctor.store import open_store
 from tests.sql.calls import URL, Calls
 from tests.support.concurrency import wait_until
 from tests.support.database import Database
 
 MIGRATIONS_OF_0_1_0 = 5
-# What has another name since: functions, and the column of those queued more than once.
-NAMES_OF_0_1_0 = {
-    "hold_door": "enter",
-    "hold_gates": "enter_gates",
-    "random_hex": "draw",
-    "decide_task": "verdict",
-    "claim_idempotency_keys": "use_keys",
-    "end_tasks": "end_early",
-    "take_requeued": "take_again",
-    "siblings_to_lock": "siblings_at_stake",
-    "record_host_health": "note_host_health",
-    "requeued": "again",
-}
-RENAMED = re.compile(rf"\b({'|'.join(NAMES_OF_0_1_0)})\b")
+FUNCTIONS_OF_0_1_0 = Path(__file__).with_name("functions_of_0_1_0.sql")
 
 
 def older_files() -> SqlFiles:
-    """Return what 0.1.0 had: its migrations, and functions under the names of then."""
-    ours = SqlFiles.read()
-    older = [SqlFile(_rename(file.name), _rename(file.text)) for file in ours.functions.values()]
-    migrations = {number: file for number, file in ours.migrations.items() if number <= MIGRATIONS_OF_0_1_0}
-    return SqlFiles(migrations, {file.name: file for file in older}, release=0)
-
-
-def _rename(text: str) -> str:
-    return RENAMED.sub(lambda found: NAMES_OF_0_1_0[found.group()], text)
+    """Return what 0.1.0 had."""
+    migrations = SqlFiles.read().migrations
+    _, *named = FUNCTIONS_OF_0_1_0.read_text().split("\n-- function ")
+    functions = [SqlFile(*one.split("\n", 1)) for one in named]
+    return SqlFiles(
+        {number: migrations[number] for number in range(1, MIGRATIONS_OF_0_1_0 + 1)},
+        {file.name: file for file in functions},
+        release=0,
+    )
 
 
 @pytest.fixture
@@ -87,6 +76,27 @@ def test_leases_retries_deliveries_and_cursors_go_on_after_the_upgrade(older: Da
 
 def test_the_upgrade_leaves_the_functions_of_the_files_and_the_generated_ones(older: Database) -> None:
     report = migrate(older.url)
-    assert set(NAMES_OF_0_1_0.values()) - {"again"} == set(report.dropped)
+    assert set(report.dropped) == set(older_files().functions) - set(SqlFiles.read().functions)
     there = older.column("SELECT proname::text FROM pg_proc WHERE pronamespace = 'rvq'::regnamespace")
     assert sorted(there) == sorted([*SqlFiles.read().functions, "payloads_of", "bodies_of"])
+
+
+def test_a_publication_that_has_all_tables_stops_nothing_after_the_upgrade(older: Database) -> None:
+    without_key = "SELECT format('rvq.%s_%s', parent, day) FROM rvq.list_partitions() WHERE parent = ANY (%s)"
+    for partition in older.column(without_key.replace("%s", "%%s", 2), (["outcomes", "delivery_attempts"],)):
+        older.rows(f"ALTER TABLE {partition} REPLICA IDENTITY DEFAULT")
+    older.rows("CREATE PUBLICATION everything FOR ALL TABLES")
+    rvq = Calls(older.main)
+    rvq.create()
+    rvq.succeed(rvq.claim_one())
+    with pytest.raises(ObjectNotInPrerequisiteState, match="does not have a replica identity"):
+        rvq.fold()
+
+    migrate(older.url)
+
+    rvq.fold()
+    older.rows("UPDATE rvq.outcomes SET worker_id = 'w'")
+    older.rows("DELETE FROM rvq.delivery_attempts")
+    with open_store(older.url) as store:
+        ((_, has_changes, _, lacking),) = store.publications()
+    assert (has_changes, lacking) == (True, [])

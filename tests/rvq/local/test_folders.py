@@ -36,18 +36,20 @@ def _become(uid: int, environ: dict[str, str]) -> None:
     os.setgid(uid)
     os.setuid(uid)
     server_account.cache_clear()
+    tempfile.tempdir = None  # it was remembered from our own environment
 
 
 @only_root
 def test_an_account_without_a_name_and_a_home_keeps_data_in_a_folder_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    tmp_path.chmod(0o777)
-    folder = as_account(NAMELESS, default_folder)
-    assert (folder.is_absolute(), folder.stat().st_uid) == (True, NAMELESS)
-    assert list(tmp_path.iterdir()) == [], "no folder named ~"
-    folder.rmdir()
+    with tempfile.TemporaryDirectory() as shared, tempfile.TemporaryDirectory() as here:
+        for folder in map(Path, (shared, here)):
+            folder.chmod(0o777)
+        monkeypatch.chdir(here)
+        found = as_account(NAMELESS, default_folder, TMPDIR=shared)
+        assert (found.parent, found.stat().st_uid) == (Path(shared), NAMELESS)
+        assert list(Path(here).iterdir()) == [], "no folder named ~"
 
 
 @only_root
