@@ -67,9 +67,9 @@ def test_all_heals_by_itself_when_the_standby_was_away_under_load(
             wait_for_standbys(url, "ghost")
             refused = "writes are refused until a commit goes through"
             logs = [rvq.folder / "api.log", rvq.folder / "dispatcher.log"]
-            wait_until(lambda: all(refused in log.read_text() for log in logs), "both find out", 60)
-            wait_until(lambda: rvq.call("GET", "/readyz").status == 503, "readiness tells")
-            assert rvq.call("GET", "/v1/tasks").status == 200, "reads go on"
+            wait_until(lambda: all(refused in log.read_text() for log in logs), "both find out", 90)
+            wait_until(lambda: rvq.call("GET", "/readyz").status == 503, "readiness tells", 60)
+            wait_until(lambda: rvq.call("GET", "/v1/tasks").status == 200, "reads go on", 60)
             wait_for_standbys(url, "")
             load.wait_for(load.created + 20)
         wait_until(lambda: is_drained(rvq), "everything is done", 90)
