@@ -13,7 +13,10 @@ import logging
 import random
 from pathlib import Path
 
+import psycopg2
+
 from app.db import DatabaseError, DatabaseUnfit, connect
+from app.db.errors import translate
 from app.db.fitness import require_fit
 from app.db.migrations import check_history, newer_release, schema_is_current
 from app.db.rights import require_rights
@@ -136,8 +139,11 @@ def check_schema(database_url: str) -> None:
     """
     with contextlib.closing(connect(database_url, NAME)) as connection:
         require_fit(connection)
-        check_history(connection)
-        if not schema_is_current(connection):
-            raise SchemaNotCurrent(SchemaNotCurrent.__doc__)
-        if newer_release(connection) is None:
-            require_rights(connection, "dispatcher")
+        try:
+            check_history(connection)
+            if not schema_is_current(connection):
+                raise SchemaNotCurrent(SchemaNotCurrent.__doc__)
+            if newer_release(connection) is None:
+                require_rights(connection, "dispatcher")
+        except psycopg2.Error as error:
+            raise translate(error) from error

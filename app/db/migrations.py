@@ -66,15 +66,18 @@ def migrate(database_url: str, files: SqlFiles | None = None, grants: Grants | N
     files = files or _our_files()
     report = Report([], [], [])
     with contextlib.closing(connect(database_url, "rvq-migrate")) as connection:
-        require_fit(connection)
-        check_history(connection, files)
-        with connection.cursor() as cursor:
-            check_roles(cursor, grants or {})
-        while not schema_is_current(connection, files):
-            if _step(connection, files, report):
-                break
-        if grants is not None:
-            _set_rights(connection, grants, report)
+        try:
+            require_fit(connection)
+            check_history(connection, files)
+            with connection.cursor() as cursor:
+                check_roles(cursor, grants or {})
+            while not schema_is_current(connection, files):
+                if _step(connection, files, report):
+                    break
+            if grants is not None:
+                _set_rights(connection, grants, report)
+        except psycopg2.Error as error:
+            raise translate(error) from error
     return report
 
 

@@ -40,6 +40,8 @@ WAIT_SECONDS = 1.0
 SPARE_THREADS = 8
 # New objects between two collections of the young ones; hardly any of ours are in cycles.
 GC_THRESHOLD = 20_000
+# Seconds between two tries while the database is away at the start.
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 METRICS_PREFIX = "rvq-metrics-"

@@ -13,6 +13,7 @@ from rvq.doctor import upkeep
 from rvq.doctor.finding import Finding, Level, level_of
 from rvq.doctor.publications import of_publications
 from rvq.doctor.roles import of_roles
+from rvq.doctor.server import of_server
 from rvq.doctor.store import Store
 
 SUPPORTED = range(15, 19)
@@ -233,6 +234,7 @@ NEED_SCHEMA: tuple[Check, ...] = (
 def examine(store: Store, settings: Settings) -> Iterator[Finding]:
     """Make all checks, in order; only the first of them when the schema is not current."""
     yield from of_settings(settings)
+    yield from of_server()
     first = list(of_database(store))
     yield from first
     if all(finding.level != "wrong" for finding in first if finding.what == "schema"):

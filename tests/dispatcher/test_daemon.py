@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import signal
 from collections.abc import Callable
 
@@ -19,6 +21,7 @@ from tests.dispatcher.rig import (
 )
 from tests.support.concurrency import wait_until
 from tests.support.database import Database
+from tests.support.disturbance import closing_connections
 from tests.support.server import VERSION
 
 
@@ -253,6 +256,30 @@ def test_it_waits_for_a_database_that_is_away_and_can_be_stopped_meanwhile(own_c
     with launched(environ) as dispatcher:
         wait_until(lambda: "waiting for the database" in dispatcher.log, "it waits", 30)
         assert ": ready" not in dispatcher.log
+        assert dispatcher.stop() == 0
+
+
+def test_it_waits_for_a_database_that_is_frozen(own_cluster: Cluster) -> None:
+    assert own_cluster.running
+    os.kill(own_cluster.running.pid, signal.SIGSTOP)
+    try:
+        with launched(environment(own_cluster.url("rvq"))) as dispatcher:
+            wait_until(lambda: "waiting for the database" in dispatcher.log, "it waits", 30)
+            os.kill(own_cluster.running.pid, signal.SIGCONT)
+            dispatcher.wait_until_ready()
+            assert dispatcher.stop() == 0
+    finally:
+        os.kill(own_cluster.running.pid, signal.SIGCONT)
+
+
+def test_connections_that_end_while_it_starts_make_it_wait(own_cluster: Cluster) -> None:
+    url = own_cluster.url("rvq")
+    with contextlib.ExitStack() as stack:
+        with closing_connections(url, "rvq-dispatcher"):
+            dispatcher = stack.enter_context(launched(environment(url, DISPATCHER_DB_POOL="32")))
+            wait_until(lambda: "waiting for the database" in dispatcher.log, "its start is disturbed", 60)
+        dispatcher.wait_until_ready()
+        assert "Traceback" not in dispatcher.log
         assert dispatcher.stop() == 0
 
 

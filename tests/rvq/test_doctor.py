@@ -12,6 +12,7 @@ from rvq.__main__ import main
 from rvq.doctor import checks, upkeep
 from rvq.doctor.checks import examine
 from rvq.doctor.finding import Finding
+from rvq.doctor.server import of_server
 from rvq.doctor.store import Store, open_store
 from tests.sql.calls import Calls
 from tests.support.database import Database
@@ -82,6 +83,13 @@ def test_webhooks_that_are_promised_and_not_sent_are_wrong(missing: str, databas
         assert text.startswith("2 are promised ")
         assert f"{missing}: not set" in text
         assert list(upkeep.of_sending(store, load_settings(both))) == []
+
+
+def test_what_the_fast_parser_would_gain_is_said_where_it_is_missing() -> None:
+    (found,) = of_server("no_such_module")
+    assert (found.level, "pip install 'rvq[fast]'" in found.text) == ("advice", True)
+    (found,) = of_server("json")
+    assert found.level == "ok"
 
 
 def test_without_any_dispatcher_it_says_so(store: Store) -> None:
@@ -169,7 +177,7 @@ def test_an_old_schema_is_wrong_and_nothing_else_is_asked(empty_database: str) -
     with open_store(empty_database) as store:
         found = list(examine(store, load_settings({**KEYS, "APP_DATABASE_URL": empty_database})))
     assert wrong(found, "schema") == ["older than this release: run rvq migrate"]
-    assert {finding.what for finding in found} == {"settings", "database", "schema"}
+    assert {finding.what for finding in found} == {"settings", "server", "database", "schema"}
 
 
 def test_a_delivery_that_nobody_sends_is_seen(database: Database, looked_after: None) -> None:

@@ -95,6 +95,34 @@ def test_open_that_fails_half_way_leaves_no_connection(empty_database: str, obse
     wait_until(lambda: backends(observer) == [], "all connections are closed")
 
 
+def test_open_that_the_server_ends_says_that_the_database_is_away_and_may_be_tried_again(
+    empty_database: str, observer: Connection
+) -> None:
+    pool = make_pool(empty_database, 3)
+    with pytest.raises(DatabaseUnavailable):
+        pool.open(["SELECT pg_terminate_backend(pg_backend_pid())"])
+    wait_until(lambda: backends(observer) == [], "all connections are closed")
+    pool.open(["SELECT 1"])
+    assert len(backends(observer)) == 3
+    pool.close()
+
+
+def test_open_waits_no_longer_for_a_frozen_backend_than_any_call(
+    own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.db.calls.OVERDUE_SECONDS", 0.1)
+    pool = make_pool(own_cluster.url("rvq"), 1, statement_timeout_ms=3000)
+    with contextlib.closing(connect(own_cluster.url("rvq"), "rvq-observer")) as observer:
+        with background(pool.open, ["SELECT pg_sleep(60)"]) as opening:
+            wait_until(lambda: backends(observer), "it warms up")
+            (backend,) = backends(observer)
+            os.kill(int(str(backend)), signal.SIGSTOP)
+            with pytest.raises(DatabaseUnavailable):
+                opening.result(30)
+        os.kill(int(str(backend)), signal.SIGCONT)
+        wait_until(lambda: backends(observer) == [], "all connections are closed")
+
+
 def test_queries_give_rows_a_row_and_a_value(pool: Pool) -> None:
     assert pool.rows("SELECT n, %s FROM generate_series(1, 2) AS n", ("x",)) == [(1, "x"), (2, "x")]
     assert pool.row("SELECT 1, 2") == (1, 2)

@@ -115,15 +115,6 @@ def test_wrong_settings_stop_it_with_every_problem_and_no_secret(
         assert secret not in server.log
 
 
-def test_without_a_database_it_waits_and_does_not_listen(gunicorn: Start) -> None:
-    server = gunicorn(wait=False, APP_DATABASE_URL="postgresql://rvq:hidden-word@127.0.0.1:1/rvq")
-    wait_until(lambda: server.log.count("waiting for the database") > 1, "it has looked twice", 60)
-    assert refuses(server)
-    assert "hidden-word" not in server.log
-    server.signal(signal.SIGTERM)
-    assert server.wait() != 0
-
-
 @pytest.mark.fast_server  # gthread listens to the end of its stop
 def test_a_stop_finishes_the_request_under_way_and_waits_for_no_idle_client(
     gunicorn: Start, database: Database
