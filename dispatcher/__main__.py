@@ -1,4 +1,7 @@
-"""`python -m dispatcher` sends the webhooks that are due and maintains the queue, until SIGTERM."""
+"""`python -m dispatcher` sends the webhooks that are due and maintains the queue, until SIGTERM.
+
+Without the settings that sending needs it only maintains.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def main(
 ) -> int:
     """Run the dispatcher and return its exit status. The hostile suite passes a `sender_for` of its own."""
     try:
-        settings = read_settings(environ)
+        settings = load_settings(environ)
     except SettingsError as error:
         print(f"dispatcher: {error}", file=sys.stderr)
         return EX_CONFIG
@@ -37,7 +40,14 @@ def main(
     stop_signals = StopSignals()
     use_batch_policy()
     runtime = environ.get("RUNTIME_DIRECTORY")
-    daemon = Daemon(settings, Notifier(environ), sender_for(settings), Path(runtime) if runtime else None)
+    missing = require_delivery(settings)
+    daemon = Daemon(
+        settings,
+        Notifier(environ),
+        None if missing else sender_for(settings),
+        Path(runtime) if runtime else None,
+        sends_nothing="; ".join(missing),
+    )
     try:
         return daemon.run(stop_signals.wait)
     except DatabaseUnfit as error:
@@ -46,20 +56,6 @@ def main(
     except (SchemaNotCurrent, MigrationError) as error:
         log.error("%s", error)
         return 1
-
-
-def read_settings(environ: Mapping[str, str]) -> Settings:
-    """Return the settings, with all that sending needs. Raises SettingsError with every problem."""
-    try:
-        settings = load_settings(environ)
-    except SettingsError as error:
-        needed = require_delivery(Settings(database_url=""))
-        missing = [problem for problem in needed if not environ.get(problem.partition(":")[0])]
-        raise SettingsError(error.problems + missing) from None
-    missing = require_delivery(settings)
-    if missing:
-        raise SettingsError(missing)
-    return settings
 
 
 if __name__ == "__main__":

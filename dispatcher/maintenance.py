@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from app.db import Row, StatementTimeout
 from app.db.partitions import DAYS_AHEAD
-from dispatcher.loops import Loop
+from dispatcher.loops import Loop, nothing
 from dispatcher.metrics import Metrics
 from dispatcher.store import Store
 
@@ -242,6 +242,10 @@ class StepRunner:
         return done.more or (step.start is None and 0 < batch <= done.rows)
 
 
-def maintenance_loops(store: Store, metrics: Metrics, retention_days: int) -> list[Loop]:
-    """Return a loop for each step."""
-    return [Loop(step.name, StepRunner(step, store, metrics, retention_days).step) for step in STEPS]
+def maintenance_loops(
+    store: Store, metrics: Metrics, retention_days: int, on_round: Callable[[], None] = nothing
+) -> list[Loop]:
+    """Return a loop for each step; `on_round` is called after each round of the first, twice a second."""
+    runners = (StepRunner(step, store, metrics, retention_days) for step in STEPS)
+    named = zip(STEPS, runners, strict=True)
+    return [Loop(step.name, runner.step, on_round if step is STEPS[0] else nothing) for step, runner in named]

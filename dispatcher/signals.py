@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
+
+# Waits that many seconds; True when the process is asked to stop.
+Wait = Callable[[float], bool]
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

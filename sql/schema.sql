@@ -1540,6 +1540,16 @@ END $$;
 
 COMMENT ON FUNCTION rvq.lock_sub_tasks(p_ids bigint[]) IS 'Lock these open sub_tasks in the one lock order.';
 
+CREATE FUNCTION rvq.maintenance_seconds() RETURNS double precision
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT greatest(0, extract(epoch FROM rvq.clock() - coalesce(
+               (SELECT a.checked_at FROM rvq.admission AS a WHERE a.checked_at > '-infinity'),
+               (SELECT min(m.applied_at) FROM rvq.schema_migrations AS m))))::float8
+$$;
+
+COMMENT ON FUNCTION rvq.maintenance_seconds() IS 'Return how many seconds ago a dispatcher last did its maintenance.';
+
 CREATE FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean, p_base bigint) RETURNS bigint
     LANGUAGE sql
     AS $$

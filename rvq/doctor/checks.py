@@ -8,7 +8,7 @@ from app.db import DatabaseUnfit
 from app.db.migrations import MigrationError
 from app.db.session import PINNED, TIMEOUTS
 from app.ids import delivery_id, sub_task_id, task_id
-from app.settings import Settings, require_delivery
+from app.settings import Settings, switched_off
 from rvq.doctor import upkeep
 from rvq.doctor.finding import Finding, Level, level_of
 from rvq.doctor.publications import of_publications
@@ -42,13 +42,8 @@ Check = Callable[[Store], Iterator[Finding]]
 
 def of_settings(settings: Settings) -> Iterator[Finding]:
     """Say what is switched off, for it may not be meant; the settings are valid."""
-    for name in ("partner", "worker", "admin"):
-        if not getattr(settings, f"{name}_tokens"):
-            yield Finding(
-                "advice", "settings", f"no APP_{name.upper()}_TOKEN: the {name} API is switched off"
-            )
-    for missing in require_delivery(settings):
-        yield Finding("advice", "settings", missing)
+    for line in switched_off(settings):
+        yield Finding("advice", "settings", line)
     yield Finding("ok", "settings", "valid")
 
 
@@ -246,6 +241,7 @@ def examine(store: Store, settings: Settings) -> Iterator[Finding]:
         yield from _despite_rights(of_connections(store, settings))
         yield from _despite_rights(of_retention(store, settings))
         yield from _despite_rights(upkeep.of_steps(store, settings.retention_days))
+        yield from _despite_rights(upkeep.of_sending(store, settings))
         for check in NEED_SCHEMA:
             yield from _despite_rights(check(store))
 

@@ -8,8 +8,6 @@ import os
 import signal
 from collections.abc import Callable
 
-import pytest
-
 from rvq.embedded import Cluster
 from tests.dispatcher.receiver import Answer, Received, Receiver
 from tests.dispatcher.rig import (
@@ -226,8 +224,8 @@ def test_a_black_hole_and_hosts_that_drip_do_not_delay_a_healthy_one(database: D
 def test_settings_that_can_not_work_are_listed_all_at_once_without_a_secret(database: Database) -> None:
     environ = environment(
         database.url,
-        APP_WEBHOOK_SECRET="",
-        APP_WEBHOOK_ALLOWED_HOSTS="",
+        APP_WEBHOOK_SECRET="whsec_too+short",
+        APP_WEBHOOK_ALLOWED_HOSTS="https://hooks.example/path",
         APP_PARTNER_TOKEN="too-short",
         APP_TYPO="1",
         DISPATCHER_THREADS="0",
@@ -237,14 +235,13 @@ def test_settings_that_can_not_work_are_listed_all_at_once_without_a_secret(data
         log = dispatcher.log
     names = ("APP_WEBHOOK_SECRET", "ALLOWED_HOSTS", "APP_PARTNER_TOKEN", "APP_TYPO", "DISPATCHER_THREADS")
     assert [name for name in names if name not in log] == []
-    assert "too-short" not in log
+    assert [secret for secret in ("too-short", "too+short") if secret in log] == []
 
 
-@pytest.mark.parametrize("name", ["APP_WEBHOOK_SECRET", "APP_WEBHOOK_ALLOWED_HOSTS", "APP_DATABASE_URL"])
-def test_it_does_not_start_without(name: str, database: Database) -> None:
-    with launched(environment(database.url, **{name: ""})) as dispatcher:
+def test_it_does_not_start_without_a_database_url(database: Database) -> None:
+    with launched(environment(database.url, APP_DATABASE_URL="")) as dispatcher:
         assert dispatcher.wait(30) == 78
-        assert name in dispatcher.log
+        assert "APP_DATABASE_URL" in dispatcher.log
 
 
 def test_it_refuses_a_database_without_the_schema(empty_database: str) -> None:

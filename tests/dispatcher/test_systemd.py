@@ -74,16 +74,17 @@ def test_the_watchdog_goes_hungry_while_a_delivery_outlives_its_lease(
     notifier = Notifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000"})
     read = settings(database.url)
     daemon = Daemon(read, notifier, make_sender(read))
+    assert daemon._outbox
     stuck = Delivery(1, 1, 1, "http://one.test/", "one.test", b"{}", "", 0.0, 0.0)
-    daemon._in_flight.begin([stuck])
+    daemon._outbox._in_flight.begin([stuck])
     now = time.monotonic()
     monkeypatch.setattr("dispatcher.outbox.in_flight.time.monotonic", lambda: now + 34)
-    daemon._feed_watchdog()
+    daemon.feed_watchdog()
     assert manager.told() == ["WATCHDOG=1"]
     monkeypatch.setattr("dispatcher.outbox.in_flight.time.monotonic", lambda: now + 36)
     monkeypatch.setattr("dispatcher.systemd.time.monotonic", lambda: now + 36)
-    daemon._feed_watchdog()
+    daemon.feed_watchdog()
     assert manager.told() == ["WATCHDOG=1"]
-    daemon._in_flight.cancel([stuck])
-    daemon._feed_watchdog()
+    daemon._outbox._in_flight.cancel([stuck])
+    daemon.feed_watchdog()
     assert manager.told() == ["WATCHDOG=1", "WATCHDOG=1"]

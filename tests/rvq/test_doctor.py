@@ -9,7 +9,7 @@ import pytest
 
 from app.settings import Settings, load_settings
 from rvq.__main__ import main
-from rvq.doctor import checks
+from rvq.doctor import checks, upkeep
 from rvq.doctor.checks import examine
 from rvq.doctor.finding import Finding
 from rvq.doctor.server import of_server
@@ -65,7 +65,24 @@ def test_nothing_but_the_test_servers_lack_of_durability_is_wrong(
 def test_switched_off_apis_and_missing_delivery_settings_are_said() -> None:
     found = [finding.text for finding in checks.of_settings(Settings(database_url="postgresql:///x"))]
     assert sum("is switched off" in text for text in found) == 3
-    assert any("APP_WEBHOOK_SECRET" in text for text in found)
+    (webhooks,) = [text for text in found if text.startswith("no webhooks")]
+    assert "APP_WEBHOOK_SECRET: not set" in webhooks
+    assert "APP_WEBHOOK_ALLOWED_HOSTS: not set" in webhooks
+
+
+@pytest.mark.parametrize("missing", ["APP_WEBHOOK_SECRET", "APP_WEBHOOK_ALLOWED_HOSTS"])
+def test_webhooks_that_are_promised_and_not_sent_are_wrong(missing: str, database: Database) -> None:
+    both = {**KEYS, "APP_DATABASE_URL": database.url}
+    neither = load_settings({name: value for name, value in both.items() if name != missing})
+    with open_store(database.url) as store:
+        assert list(upkeep.of_sending(store, neither)) == []
+        rvq = Calls(database.main)
+        rvq.create(1, webhook="https://hooks.example/rvq")
+        rvq.cancel(rvq.create(1, webhook="https://hooks.example/rvq"))
+        (text,) = wrong(upkeep.of_sending(store, neither), "webhooks")
+        assert text.startswith("2 are promised ")
+        assert f"{missing}: not set" in text
+        assert list(upkeep.of_sending(store, load_settings(both))) == []
 
 
 def test_what_the_fast_parser_would_gain_is_said_where_it_is_missing() -> None:
