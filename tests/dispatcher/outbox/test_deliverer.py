@@ -21,7 +21,7 @@ FOR_EVER = float("inf")
 
 
 def delivery(number: int, expires_at: float = FOR_EVER) -> Delivery:
-    return Delivery(number, 1, 1, "http://one.test/", "one.test", b"{}", "", 0.0, expires_at)
+    return Delivery(number, 1, 1, "http://one.test/", "one.test", b"{}", f"lease {number}", 0.0, expires_at)
 
 
 class Giving(Store):
