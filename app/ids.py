@@ -8,10 +8,14 @@ Outside: `task_`, `sub_`, `evt_` or `dlv_` and 16 hex digits.
 from __future__ import annotations
 
 import re
+from datetime import date, timedelta
 
 ORDINALS = (1 << 14) - 1
 CELLS = (1 << 5) - 1
 HIGHEST = (1 << 63) - 1
+# The days that ids can say, as in rvq.require_day.
+FIRST_DAY = date(2024, 1, 1)
+LAST_DAY = FIRST_DAY + timedelta(days=(1 << 15) - 2)
 # The first digit keeps the number within a signed 64-bit integer.
 _NUMBER = re.compile(r"[0-7][0-9a-f]{15}", re.ASCII)
 NEVER_GIVEN = "0" * 32

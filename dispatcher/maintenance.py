@@ -20,6 +20,19 @@ from app.db import Row, StatementTimeout
 from app.db.partitions import DAYS_AHEAD
 from dispatcher.loops import Loop, nothing
 from dispatcher.metrics import Metrics
+from dispatcher.statements import (
+    ABANDONED,
+    AUDIT,
+    EXPIRE,
+    FIGURES,
+    FLOORS,
+    FOLLOW,
+    GIVE_UP,
+    OVERDUE,
+    RESCUE,
+    RETENTION,
+    SWEEP,
+)
 from dispatcher.store import Store
 
 log = logging.getLogger(__name__)
@@ -70,6 +83,14 @@ def export_abandoned(rows: list[Row], _: Metrics) -> Done:
     return Done(abandoned, last_id, more=last_id is not None)
 
 
+def export_shortened(rows: list[Row], _: Metrics) -> Done:
+    """Log how many waits were shortened: there are some only after the database's clock was set back."""
+    shortened, last_id = rows[0][0]
+    if shortened:
+        log.warning("the database's clock was set back: waits were shortened", extra={"waits": shortened})
+    return Done(shortened, last_id, more=shortened > 0)
+
+
 def export_figures(rows: list[Row], metrics: Metrics) -> Done:
     """Export the figures that tell whether the database keeps up."""
     figures: defaultdict[str, dict[str, float]] = defaultdict(dict)
@@ -99,43 +120,6 @@ def export_drift(rows: list[Row], metrics: Metrics) -> Done:
 
 # Open work keeps the facts of its whole day. So a task is failed that is unfinished so long after retention.
 ABANDONED_AFTER_DAYS = 90
-RETENTION = "SELECT rvq.drop_expired_partitions({retention_days})"
-GIVE_UP = "SELECT rvq.give_up_deliveries({retention_days}, {batch})"
-ABANDONED = """
-SELECT (SELECT ARRAY[a.abandoned, a.last_id]
-          FROM rvq.end_abandoned_tasks({abandoned_days}, {after}, {batch}) AS a)"""
-EXPIRE = "SELECT (SELECT ARRAY[e.expired, e.is_full::integer] FROM rvq.expire_leases({batch}) AS e)"
-OVERDUE = "SELECT (SELECT ARRAY[e.ended, e.is_full::integer] FROM rvq.end_overdue_tasks({batch}) AS e)"
-FLOORS = """
-SELECT (SELECT ARRAY[f.raised::text, f.last_queue] FROM rvq.raise_claim_floors('{after}', {batch}) AS f)"""
-# A walk over too many dead entries is halved to so many seconds below the floor; the whole one has no bound.
-RESCUE = "SELECT rvq.rescue_below_floors({batch}, nullif({batch}, 1000))"
-# The sub-select is evaluated after the lock is taken; a function in FROM might be called before.
-SWEEP = """
-SELECT (SELECT ARRAY[s.stranded, s.last_id] FROM rvq.sweep_stranded_tasks({after}, {batch}) AS s)"""
-FIGURES = """
-SELECT 'oldest_due', h.host, greatest(0, extract(epoch FROM rvq.clock() - h.oldest_due_at))::float8
-  FROM rvq.list_due_hosts() AS h
-UNION ALL
-SELECT f.figure, t.relname, f.value
-  FROM pg_stat_user_tables AS t
- CROSS JOIN LATERAL (VALUES ('dead_tuples', t.n_dead_tup),
-                            ('table_bytes', pg_total_relation_size(t.relid))) AS f(figure, value)
- WHERE t.schemaname = 'rvq'
-   AND t.relname IN ('open_tasks', 'open_sub_tasks', 'due_deliveries', 'counter_deltas', 'idempotency_keys')
-UNION ALL
-SELECT 'set_aside', s.reason, count(*)::float8 FROM rvq.set_aside AS s GROUP BY s.reason
-UNION ALL
-SELECT 'open_days', '', count(*)::float8 FROM rvq.list_open_days({retention_days})
-UNION ALL
-SELECT f.figure, s.step, f.value
-  FROM rvq.list_due_steps({retention_days}) AS s
- CROSS JOIN LATERAL (VALUES ('due', s.due::float8), ('behind', s.seconds)) AS f(figure, value)
- WHERE f.value IS NOT NULL
-UNION ALL
-SELECT 'horizon', h.kind, extract(epoch FROM max(h.age))::float8
-  FROM rvq.list_horizon_holders() AS h GROUP BY h.kind"""
-AUDIT = "SELECT a.queue, a.counter, a.counted, a.truth FROM rvq.audit() AS a WHERE a.counted <> a.truth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +161,8 @@ STEPS: Final = (
     # The safety net under fan-in walks all open tasks, a batch a call.
     Step("sweep_stranded_tasks", 21, 10.0, 1000, SWEEP, export_stranded, start=0),
     Step("end_abandoned_tasks", 22, 600.0, 1000, ABANDONED, export_abandoned, start=0),
+    # Walks what waits, and goes on at once where the clock turns out to have been set back.
+    Step("follow_clock", 24, 2.0, 1000, FOLLOW, export_shortened, start=0),
     Step("give_up_deliveries", 23, 600.0, 1000, GIVE_UP),
     Step("report", None, 15.0, 0, FIGURES, export_figures),
     # Reads everything, so not at each of several restarts.

@@ -72,6 +72,7 @@ CREATE FUNCTION rvq.advance_tasks(p_task_ids bigint[], p_previous rvq.sub_task_s
 DECLARE
     v_ended bigint[];
     v_unfinished bigint[];
+    v_ended_at timestamptz;
 BEGIN
     WITH step AS (
         SELECT e.task_id, count(e.status)::integer AS ended,
@@ -87,15 +88,15 @@ BEGIN
           FROM step AS s WHERE t.id = s.task_id
         RETURNING t.id, t.id + rvq.event_ordinal(t.run, t.created_at, p_now) AS event_id, t.created_at, t.total,
                   t.unfinished, t.succeeded, t.failed, t.queue, t.webhook_url, t.webhook_host, t.metadata,
-                  s.ended AS ended_now, s.succeeded AS succeeded_now,
-                  s.scheduled, s.queued, t.unfinished + s.ended < t.total AS started,
+                  s.ended AS ended_now, s.succeeded AS succeeded_now, s.scheduled, s.queued,
+                  t.unfinished + s.ended < t.total AS started, greatest(p_now, t.created_at, rvq.clock()) AS ended_at,
                   coalesce(p_end_as,
                            rvq.decide_task(t.policy, t.required, t.unfinished, t.succeeded, t.failed)) AS end_as),
     event AS (
         INSERT INTO rvq.events (id, xid, occurred_at, succeeded, failed, cancelled, status, queue, body)
-        SELECT t.event_id, rvq.feed_xid(), p_now, t.succeeded, t.failed, t.total - t.succeeded - t.failed,
+        SELECT t.event_id, rvq.feed_xid(), t.ended_at, t.succeeded, t.failed, t.total - t.succeeded - t.failed,
                t.end_as, t.queue,
-               rvq.event_body(t.id, t.end_as, t.total, t.succeeded, t.failed, t.metadata, t.created_at, p_now)
+               rvq.event_body(t.id, t.end_as, t.total, t.succeeded, t.failed, t.metadata, t.created_at, t.ended_at)
           FROM task AS t WHERE t.end_as IS NOT NULL),
     due AS (
         INSERT INTO rvq.due_deliveries (id, due_at, queue, host, url)
@@ -113,10 +114,10 @@ BEGIN
                CASE WHEN t.end_as = 'cancelled' THEN count(*) END,
                CASE WHEN t.end_as IS NOT NULL THEN nullif(count(t.webhook_url), 0) END
           FROM task AS t GROUP BY t.queue, t.end_as, t.started)
-    SELECT array_agg(t.id), array_agg(t.id) FILTER (WHERE t.unfinished > 0)
-      INTO v_ended, v_unfinished FROM task AS t WHERE t.end_as IS NOT NULL;
+    SELECT array_agg(t.id), array_agg(t.id) FILTER (WHERE t.unfinished > 0), max(t.ended_at)
+      INTO v_ended, v_unfinished, v_ended_at FROM task AS t WHERE t.end_as IS NOT NULL;
     IF v_unfinished IS NOT NULL THEN
-        PERFORM rvq.cancel_open_sub_tasks(v_unfinished, p_now);
+        PERFORM rvq.cancel_open_sub_tasks(v_unfinished, v_ended_at);
     END IF;
     IF v_ended IS NOT NULL THEN
         DELETE FROM rvq.open_tasks AS t WHERE t.id = ANY (v_ended);
@@ -133,7 +134,7 @@ CREATE FUNCTION rvq.audit() RETURNS TABLE(queue text, counter text, counted bigi
         UNION ALL
         SELECT t.queue, l.status::text, count(*)
           FROM (SELECT DISTINCT ON (o.id) o.id, o.status FROM rvq.outcomes AS o WHERE o.status <> 'retrying'
-                 ORDER BY o.id, o.attempt DESC, o.ended_at DESC) AS l
+                 ORDER BY o.id, o.attempt DESC, o.status DESC) AS l
           JOIN rvq.tasks AS t ON t.id = rvq.task_of(l.id)
          WHERE NOT EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id = l.id) GROUP BY 1, 2
         UNION ALL
@@ -171,6 +172,54 @@ CREATE FUNCTION rvq.audit() RETURNS TABLE(queue text, counter text, counted bigi
 $$;
 
 COMMENT ON FUNCTION rvq.audit() IS 'Return every counter that is not 0, beside what counting the rows gives; the two should be equal.';
+
+CREATE FUNCTION rvq.begin_deliveries_now(p_ids bigint[], p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_begun integer := 0;
+BEGIN
+    IF cardinality(p_ids) > 0 THEN
+        WITH locked AS MATERIALIZED (
+            SELECT d.id, coalesce(d.wait_seconds, CASE d.tries WHEN 0 THEN 0 ELSE 103680 END) AS seconds
+              FROM rvq.due_deliveries AS d WHERE d.id = ANY (p_ids) ORDER BY d.id FOR UPDATE OF d SKIP LOCKED)
+        UPDATE rvq.due_deliveries AS d
+           SET lease_expires_at = p_now + (d.lease_expires_at - d.claimed_at),
+               claimed_at = CASE WHEN d.lease_token IS NOT NULL THEN p_now END,
+               due_at = CASE WHEN d.lease_token IS NULL THEN p_now + make_interval(secs => l.seconds)
+                             ELSE least(d.due_at, p_now) END
+          FROM locked AS l
+         WHERE d.id = l.id AND (d.claimed_at > p_now + interval '1 minute'
+                                OR d.lease_token IS NULL AND rvq.ends_late(d.due_at, l.seconds, p_now));
+        GET DIAGNOSTICS v_begun = ROW_COUNT;
+    END IF;
+    RETURN v_begun;
+END $$;
+
+COMMENT ON FUNCTION rvq.begin_deliveries_now(p_ids bigint[], p_now timestamp with time zone) IS 'Let those of these deliveries that wait, or are being sent, for too long begin to do so now; return how many.';
+
+CREATE FUNCTION rvq.begin_waits_now(p_ids bigint[], p_now timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_begun integer := 0;
+BEGIN
+    IF cardinality(p_ids) > 0 THEN
+        WITH locked AS MATERIALIZED (
+            SELECT s.id, coalesce(s.wait_seconds, CASE s.status WHEN 'claimed' THEN 3600 ELSE 604800 END) AS seconds
+              FROM rvq.open_sub_tasks AS s WHERE s.id = ANY (p_ids)
+             ORDER BY s.queued_at, s.id FOR UPDATE OF s SKIP LOCKED)
+        UPDATE rvq.open_sub_tasks AS s
+           SET lease_expires_at = CASE s.status WHEN 'claimed' THEN p_now + make_interval(secs => l.seconds) END,
+               due_at = CASE s.status WHEN 'scheduled' THEN p_now + make_interval(secs => l.seconds) END
+          FROM locked AS l
+         WHERE s.id = l.id AND rvq.ends_late(coalesce(s.lease_expires_at, s.due_at), l.seconds, p_now);
+        GET DIAGNOSTICS v_begun = ROW_COUNT;
+    END IF;
+    RETURN v_begun;
+END $$;
+
+COMMENT ON FUNCTION rvq.begin_waits_now(p_ids bigint[], p_now timestamp with time zone) IS 'Let those of these leases and back-offs that end too late begin now; return how many.';
 
 CREATE FUNCTION rvq.cancel_open_sub_tasks(p_task_ids bigint[], p_now timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
@@ -254,9 +303,9 @@ CREATE FUNCTION rvq.claim_deliveries(p_limit integer, p_lease_seconds double pre
 DECLARE
     v_now timestamptz;
     v_ids bigint[] := '{}';
-    v_claimed rvq.due_deliveries[];
     v_host record;
     v_bodies text[];
+    v_sent integer;
     v_random text := rvq.random_hex();
 BEGIN
     PERFORM rvq.hold_door();
@@ -268,38 +317,40 @@ BEGIN
                (SELECT count(*) FROM rvq.due_deliveries AS d
                  WHERE d.host = h.host AND d.lease_token IS NOT NULL)::integer AS in_flight
           FROM rvq.list_due_hosts() AS h LEFT JOIN rvq.webhook_hosts AS b ON b.host = h.host
-         WHERE h.oldest_due_at <= v_now AND coalesce(b.broken_until, '-infinity') <= v_now ORDER BY h.oldest_due_at
+         WHERE h.oldest_due_at <= v_now
+           AND (b.broken_until > v_now AND b.broken_until <= v_now + interval '1 minute') IS NOT TRUE
+         ORDER BY h.oldest_due_at
     LOOP
         EXIT WHEN cardinality(v_ids) >= p_limit;
-        -- Hosts that hang are the many, and there is nothing to pick for them.
-        CONTINUE WHEN v_host.in_flight >= v_host.most;
+        CONTINUE WHEN v_host.in_flight >= v_host.most; -- Hosts that hang are the many.
         v_ids := v_ids || ARRAY(
             SELECT d.id FROM rvq.due_deliveries AS d
              WHERE d.host = v_host.host AND d.lease_token IS NULL AND d.due_at <= v_now
              ORDER BY d.due_at, d.id LIMIT least(v_host.most - v_host.in_flight, p_limit - cardinality(v_ids)));
     END LOOP;
-    -- All are locked by one scan in the lock order, whatever the hosts: where SKIP LOCKED waits after all (see
-    -- rvq.take_new), it holds only what comes before. They are named by id alone, or a plan might read the whole index
-    -- of what is due instead.
+    -- One scan in the lock order locks all: where SKIP LOCKED waits after all (see rvq.take_new), it holds only what
+    -- comes before. They are named by id alone, or a plan might read the whole index of what is due instead.
     IF cardinality(v_ids) > 0 THEN
-        SELECT array_agg(l.id) FILTER (WHERE l.lease_token IS NULL AND l.due_at <= v_now) INTO v_ids
+        SELECT array_agg(l.id ORDER BY l.id) FILTER (WHERE l.lease_token IS NULL AND l.due_at <= v_now) INTO v_ids
           FROM (SELECT d.id, d.lease_token, d.due_at FROM rvq.due_deliveries AS d
                  WHERE d.id = ANY (v_ids) ORDER BY d.id FOR UPDATE SKIP LOCKED) AS l;
+        v_bodies := CASE WHEN v_ids IS NOT NULL THEN rvq.bodies_of(v_ids) END;
+        -- The clock is read last: no wait is a part of the lease.
+        RETURN QUERY
         WITH claimed AS (
             UPDATE rvq.due_deliveries AS d
-               SET lease_token = rvq.lease_token(v_random, d.id),
-                   lease_expires_at = v_now + make_interval(secs => p_lease_seconds),
-                   claimed_at = v_now, attempt = d.attempt + 1, tries = d.tries + 1
-             WHERE d.id = ANY (v_ids) AND greatest(d.attempt, d.tries) < 32766 RETURNING d.*)
-        SELECT array_agg(c::rvq.due_deliveries ORDER BY c.id), rvq.bodies_of(array_agg(c.id ORDER BY c.id))
-          INTO v_claimed, v_bodies FROM claimed AS c;
-        IF cardinality(v_bodies) < cardinality(v_ids) OR array_position(v_bodies, NULL) IS NOT NULL THEN
+               SET lease_token = rvq.lease_token(v_random, d.id), claimed_at = (SELECT rvq.clock()),
+                   lease_expires_at = (SELECT rvq.clock() + make_interval(secs => p_lease_seconds)),
+                   attempt = d.attempt + 1, tries = d.tries + 1
+              FROM unnest(v_ids, v_bodies) AS b(id, body)
+             WHERE d.id = b.id AND greatest(d.attempt, d.tries) < 32766 RETURNING d.*, b.body)
+        SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, c.body, c.lease_token,
+               extract(epoch FROM c.claimed_at - c.due_at)::float8
+          FROM claimed AS c WHERE c.body IS NOT NULL ORDER BY c.due_at, c.id;
+        GET DIAGNOSTICS v_sent = ROW_COUNT;
+        IF v_sent < cardinality(v_ids) THEN
             PERFORM rvq.set_aside_deliveries(v_ids, v_now);
         END IF;
-        RETURN QUERY
-        SELECT c.id, c.attempt::integer, c.tries::integer, c.url, c.host, v_bodies[c.ordinality], c.lease_token,
-               extract(epoch FROM c.claimed_at - c.due_at)::float8
-          FROM unnest(v_claimed) WITH ORDINALITY AS c WHERE v_bodies[c.ordinality] IS NOT NULL ORDER BY c.due_at, c.id;
     END IF;
 END $$;
 
@@ -348,14 +399,12 @@ DECLARE
     v_queue text;
     v_taken bigint[];
     v_payloads text[];
-    v_expires_at timestamptz;
 BEGIN
     PERFORM rvq.hold_door();
     FOREACH v_limit IN ARRAY p_limits LOOP
         v_wanted := v_wanted + v_limit;
         v_starts := v_starts || v_wanted;
     END LOOP;
-    v_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
     FOR v_pass IN 1 .. 2 LOOP
         FOREACH v_queue IN ARRAY p_queues LOOP
             -- Promotion, before the second pass, holds sub_tasks too.
@@ -372,17 +421,19 @@ BEGIN
                 v_payloads := array_remove(v_payloads, NULL);
                 v_wanted := cardinality(v_taken); -- What more there is, the next claim takes.
             END IF;
+            INSERT INTO rvq.counter_deltas (queue, queued, claimed)
+            VALUES (v_queue, -cardinality(v_taken), cardinality(v_taken));
+            -- The clock is read last: whatever was waited for until now is no part of the lease.
             RETURN QUERY
             UPDATE rvq.open_sub_tasks AS s
                SET status = 'claimed', attempt = least(s.attempt + 1, 32767), worker_id = p_worker_ids[t.claim],
-                   lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = v_expires_at
+                   lease_token = rvq.lease_token(v_random, s.id), wait_seconds = p_lease_seconds,
+                   lease_expires_at = (SELECT rvq.clock() + make_interval(secs => p_lease_seconds))
               FROM (SELECT u.id, u.payload, width_bucket(v_claimed + u.position::integer - 1, v_starts) AS claim
                       FROM unnest(v_taken, v_payloads) WITH ORDINALITY AS u(id, payload, position)) AS t
              WHERE s.id = t.id
             RETURNING t.claim, s.id, v_queue, s.attempt::integer, s.max_attempts::integer, t.payload, s.lease_token,
                       s.lease_expires_at;
-            INSERT INTO rvq.counter_deltas (queue, queued, claimed)
-            VALUES (v_queue, -cardinality(v_taken), cardinality(v_taken));
             v_claimed := v_claimed + cardinality(v_taken);
             v_bytes_left := v_bytes_left - pg_column_size(v_payloads);
             v_wanted := CASE WHEN v_bytes_left > 0 THEN v_wanted - cardinality(v_taken) ELSE 0 END;
@@ -465,13 +516,13 @@ CREATE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
-    v_today integer := rvq.day_at(rvq.clock());
+    v_today integer := rvq.require_day(rvq.clock());
     v_table text;
     v_partition text;
     v_created integer := 0;
 BEGIN
     PERFORM pg_advisory_xact_lock(1, 1);
-    FOR v_day IN v_today .. v_today + p_days_ahead LOOP
+    FOR v_day IN v_today .. least(v_today + p_days_ahead, 32766) LOOP
         FOREACH v_table IN ARRAY ARRAY['tasks', 'sub_tasks', 'outcomes', 'events', 'delivery_attempts'] LOOP
             v_partition := v_table || '_' || v_day;
             CONTINUE WHEN to_regclass('rvq.' || v_partition) IS NOT NULL;
@@ -521,8 +572,9 @@ DECLARE
 BEGIN
     PERFORM rvq.hold_door();
     v_now := rvq.clock();
-    -- A check that is older than a minute says nothing: maintenance does not run.
-    SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute',
+    -- A check that is older than a minute says nothing: maintenance does not run. Neither does one that lies ahead.
+    SELECT a.refusal IS NOT NULL
+           AND a.checked_at BETWEEN v_now - interval '1 minute' AND v_now + interval '1 minute',
            (SELECT d.base FROM rvq.id_days AS d WHERE d.day = rvq.day_at(v_now))
       INTO v_refused, v_base FROM rvq.admission AS a;
     v_base := coalesce(v_base, rvq.open_day(v_now));
@@ -536,7 +588,7 @@ BEGIN
         SELECT k.outcomes, k.task_ids INTO v_outcomes, v_task_ids
           FROM rvq.claim_idempotency_keys(p_idempotency_keys, p_body_hashes, v_ids, v_refused) AS k;
     END IF;
-    PERFORM rvq.insert_tasks(v_now, v_ids, v_outcomes, p_queues, p_totals, p_payloads, p_max_attempts, p_metadata,
+    v_now := rvq.insert_tasks(v_ids, v_outcomes, p_queues, p_totals, p_payloads, p_max_attempts, p_metadata,
                              p_webhook_urls, p_webhook_hosts, p_not_before, p_policies, p_required, p_deadline_seconds);
     FOR i IN 1 .. cardinality(p_queues) LOOP
         outcome := v_outcomes[i];
@@ -789,6 +841,12 @@ END $$;
 
 COMMENT ON FUNCTION rvq.end_tasks(p_task_ids bigint[], p_end_as rvq.task_status) IS 'End these tasks now, with whatever is unfinished; return those that were open.';
 
+CREATE FUNCTION rvq.ends_late(p_end timestamp with time zone, p_seconds integer, p_now timestamp with time zone) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$ SELECT p_end > p_now + make_interval(secs => p_seconds) + interval '1 minute' $$;
+
+COMMENT ON FUNCTION rvq.ends_late(p_end timestamp with time zone, p_seconds integer, p_now timestamp with time zone) IS 'Tell whether what ends then is more than a minute later than if it began now and took so long.';
+
 CREATE FUNCTION rvq.event_body(p_task_id bigint, p_status rvq.task_status, p_total integer, p_succeeded integer, p_failed integer, p_metadata text, p_created_at timestamp with time zone, p_finished_at timestamp with time zone) RETURNS text
     LANGUAGE sql STABLE
     AS $$
@@ -837,7 +895,8 @@ BEGIN
     INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, queue, outcome, detail)
     SELECT d.id, d.claimed_at, v_now, d.attempt, 'pending', d.queue, 'unknown', '{"reason":"dispatcher_lost"}'
       FROM rvq.due_deliveries AS d WHERE d.id = ANY (v_expired);
-    UPDATE rvq.due_deliveries AS d SET due_at = v_now, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
+    UPDATE rvq.due_deliveries AS d
+       SET due_at = v_now, wait_seconds = NULL, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
      WHERE d.id = ANY (v_expired);
     RETURN coalesce(cardinality(v_expired), 0);
 END $$;
@@ -855,7 +914,6 @@ CREATE FUNCTION rvq.expire_leases(p_limit integer) RETURNS TABLE(expired integer
     AS $$
 DECLARE
     v_error constant text := '{"code":"lease_expired","message":"the lease expired before the worker reported"}';
-    -- See rvq.set_aside_sub_tasks.
     v_lost constant text := '{"code":"payload_lost","message":"the payload is damaged: no worker can have it"}';
     v_ids bigint[];
     v_tokens uuid[];
@@ -864,9 +922,10 @@ DECLARE
     v_statuses rvq.outcome_status[];
     v_gated bigint[];
     v_found integer;
-    v_now timestamptz := rvq.clock();
+    v_now timestamptz;
 BEGIN
     PERFORM rvq.hold_door();
+    v_now := rvq.clock();
     SELECT count(*), array_agg(l.id) FILTER (WHERE l.fits), array_agg(l.lease_token) FILTER (WHERE l.fits)
       INTO v_found, v_ids, v_tokens FROM rvq.list_expired_leases(p_limit, 20 * p_limit, v_now) AS l;
     expired := 0;
@@ -886,8 +945,9 @@ BEGIN
         RETURNING s.id, s.attempt, s.worker_id, s.lease_expires_at),
     retried AS (
         UPDATE rvq.open_sub_tasks AS s
-           SET status = 'scheduled', due_at = v_now + rvq.retry_delay(s.attempt), requeued = true,
-               lease_expires_at = NULL
+           SET status = 'scheduled', requeued = true, lease_expires_at = NULL,
+               (due_at, wait_seconds) = (SELECT rvq.clock() + d, ceil(extract(epoch FROM d))
+                                           FROM rvq.retry_delay(s.attempt) AS d)
           FROM unnest(v_ids, v_tokens) AS e(id, lease_token)
          WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
            AND s.attempt < s.max_attempts
@@ -945,7 +1005,7 @@ CREATE FUNCTION rvq.final_status(p_id bigint) RETURNS rvq.outcome_status
     LANGUAGE sql STABLE
     AS $$
     SELECT o.status FROM rvq.outcomes AS o WHERE o.id = p_id AND o.status <> 'retrying'
-     ORDER BY o.attempt DESC, o.ended_at DESC LIMIT 1
+     ORDER BY o.attempt DESC, o.status DESC LIMIT 1
 $$;
 
 COMMENT ON FUNCTION rvq.final_status(p_id bigint) IS 'Return how a sub_task that is not open ended last.';
@@ -988,6 +1048,47 @@ BEGIN
 END $$;
 
 COMMENT ON FUNCTION rvq.fold_counters(p_limit integer) IS 'Move pending deltas into the counters, a batch at a time; return how many.';
+
+CREATE FUNCTION rvq.follow_clock(p_after bigint, p_limit integer) RETURNS TABLE(last_id bigint, shortened integer)
+    LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    v_now timestamptz;
+    v_leases bigint[];
+    v_waiting bigint[];
+    v_deliveries bigint[];
+    v_last_waiting bigint;
+    v_last_delivery bigint;
+BEGIN
+    PERFORM rvq.hold_door();
+    v_now := rvq.clock();
+    SELECT array_agg(l.id) FILTER (WHERE rvq.ends_late(l.lease_expires_at, coalesce(l.wait_seconds, 3600), v_now))
+      INTO v_leases
+      FROM (SELECT * FROM rvq.open_sub_tasks AS s WHERE s.status = 'claimed'
+             ORDER BY s.lease_expires_at DESC LIMIT p_limit) AS l;
+    SELECT array_agg(w.id) FILTER (WHERE rvq.ends_late(w.due_at, coalesce(w.wait_seconds, 604800), v_now)),
+           CASE count(*) WHEN p_limit THEN max(w.id) END
+      INTO v_waiting, v_last_waiting
+      FROM (SELECT * FROM rvq.open_sub_tasks AS s WHERE s.attempt > 0 AND s.status <> 'claimed' AND s.id > p_after
+             ORDER BY s.id LIMIT p_limit) AS w;
+    SELECT array_agg(w.id) FILTER (WHERE w.claimed_at > v_now + interval '1 minute' OR w.lease_token IS NULL
+               AND rvq.ends_late(w.due_at, coalesce(w.wait_seconds, CASE w.tries WHEN 0 THEN 0 ELSE 103680 END),
+                                 v_now)),
+           CASE count(*) WHEN p_limit THEN max(w.id) END
+      INTO v_deliveries, v_last_delivery
+      FROM (SELECT * FROM rvq.due_deliveries AS d WHERE d.id > p_after ORDER BY d.id LIMIT p_limit) AS w;
+    last_id := least(v_last_waiting, v_last_delivery);
+    shortened := rvq.begin_waits_now(v_leases || v_waiting, v_now) + rvq.begin_deliveries_now(v_deliveries, v_now);
+    RETURN NEXT;
+END $$;
+
+COMMENT ON FUNCTION rvq.follow_clock(p_after bigint, p_limit integer) IS 'Shorten what waits for too long since the clock was set back; return the last id it looked at, and how many.';
 
 CREATE FUNCTION rvq.gate_of(p_id bigint) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -1036,14 +1137,13 @@ CREATE FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigint[],
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
     AS $$
+DECLARE
+    v_outcomes text[];
 BEGIN
     PERFORM rvq.hold_door();
     PERFORM rvq.lock_sub_tasks(p_ids);
-    UPDATE rvq.open_sub_tasks AS s SET lease_expires_at = rvq.clock() + make_interval(secs => p_lease_seconds)
-      FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
-     WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL;
-    -- All are locked since before the update, so what matches now was extended.
-    RETURN ARRAY(
+    -- All are locked, so what matches now is extended. That comes last: no wait is a part of the lease.
+    v_outcomes := ARRAY(
         SELECT coalesce(
                    (SELECT CASE WHEN s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL
                                 THEN 'extended' ELSE 'stale' END
@@ -1052,6 +1152,12 @@ BEGIN
                    (SELECT 'stale' FROM rvq.sub_tasks AS s WHERE s.id = l.id),
                    'unknown')
           FROM unnest(p_ids, p_lease_tokens) WITH ORDINALITY AS l(id, lease_token, position) ORDER BY l.position);
+    UPDATE rvq.open_sub_tasks AS s
+       SET wait_seconds = p_lease_seconds,
+           lease_expires_at = (SELECT rvq.clock() + make_interval(secs => p_lease_seconds))
+      FROM unnest(p_ids, p_lease_tokens) AS l(id, lease_token)
+     WHERE s.id = l.id AND s.lease_token = l.lease_token AND s.lease_expires_at IS NOT NULL;
+    RETURN v_outcomes;
 END $$;
 
 COMMENT ON FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigint[], p_lease_tokens uuid[]) IS 'Extend leases; return one outcome each, in order: extended, stale, cancelled (stop working), unknown.';
@@ -1090,34 +1196,36 @@ END $$;
 
 COMMENT ON FUNCTION rvq.hold_gates(p_ids bigint[]) IS 'Hold the gates of those tasks that have one, given ids of tasks or sub_tasks; return these tasks.';
 
-CREATE FUNCTION rvq.insert_tasks(p_now timestamp with time zone, p_ids bigint[], p_outcomes text[], p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamp with time zone[], p_policies text[], p_required integer[], p_deadline_seconds double precision[]) RETURNS void
+CREATE FUNCTION rvq.insert_tasks(p_ids bigint[], p_outcomes text[], p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamp with time zone[], p_policies text[], p_required integer[], p_deadline_seconds double precision[]) RETURNS timestamp with time zone
     LANGUAGE plpgsql
     AS $$
 DECLARE
     v_starts integer[] := '{0}';
     v_end integer := 0;
     v_total integer;
+    v_now timestamptz;
 BEGIN
     FOREACH v_total IN ARRAY p_totals LOOP
         v_end := v_end + v_total;
         v_starts := v_starts || v_end;
     END LOOP;
-    WITH task AS (
-        SELECT i AS position, p_ids[i] AS id, p_totals[i] AS total, p_queues[i] AS queue,
-               CASE WHEN p_not_before[i] > p_now THEN p_not_before[i] END AS due_at,
+    WITH moment AS MATERIALIZED (SELECT rvq.clock() AS now),
+    task AS (
+        SELECT m.now, i AS position, p_ids[i] AS id, p_totals[i] AS total, p_queues[i] AS queue,
+               CASE WHEN p_not_before[i] > m.now THEN p_not_before[i] END AS due_at,
                p_policies[i]::rvq.completion_policy AS policy, p_required[i] AS required,
                p_deadline_seconds[i] AS deadline_seconds, p_webhook_urls[i] AS url, p_webhook_hosts[i] AS host,
                p_metadata[i] AS metadata
-          FROM generate_series(1, cardinality(p_ids)) AS i WHERE p_outcomes[i] = 'created'),
+          FROM moment AS m CROSS JOIN generate_series(1, cardinality(p_ids)) AS i WHERE p_outcomes[i] = 'created'),
     fact AS (
         INSERT INTO rvq.tasks (id, created_at, deadline_seconds, total, required, policy, queue, webhook_url,
                                webhook_host, metadata)
-        SELECT t.id, p_now, t.deadline_seconds, t.total, t.required, t.policy, t.queue, t.url, t.host, t.metadata
+        SELECT t.id, t.now, t.deadline_seconds, t.total, t.required, t.policy, t.queue, t.url, t.host, t.metadata
           FROM task AS t),
     open_task AS (
         INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, required, policy, queue,
                                     webhook_url, webhook_host, metadata)
-        SELECT t.id, p_now, coalesce(t.due_at, p_now) + make_interval(secs => t.deadline_seconds), t.total, t.total,
+        SELECT t.id, t.now, coalesce(t.due_at, t.now) + make_interval(secs => t.deadline_seconds), t.total, t.total,
                t.required, t.policy, t.queue, t.url, t.host, t.metadata
           FROM task AS t),
     counted AS (
@@ -1126,23 +1234,26 @@ BEGIN
                CASE WHEN t.due_at IS NULL THEN sum(t.total) END, count(*)
           FROM task AS t GROUP BY t.queue, t.due_at),
     sub_task AS (
-        SELECT t.id + s.number - v_starts[t.position] AS id, coalesce(t.due_at, p_now) AS queued_at, t.due_at, t.queue,
-               s.max_attempts, s.payload
+        SELECT t.id + s.number - v_starts[t.position] AS id, coalesce(t.due_at, t.now) AS queued_at, t.due_at,
+               t.queue, s.max_attempts, s.payload
           FROM task AS t CROSS JOIN LATERAL (
               SELECT i AS number, p_max_attempts[i] AS max_attempts, p_payloads[i] AS payload
                 FROM generate_series(v_starts[t.position] + 1, v_starts[t.position + 1]) AS i) AS s),
     sub_fact AS (
         INSERT INTO rvq.sub_tasks (id, queued_at, max_attempts, payload)
-        SELECT s.id, s.queued_at, s.max_attempts, s.payload FROM sub_task AS s)
-    INSERT INTO rvq.open_sub_tasks (id, queued_at, due_at, status, max_attempts, requeued, queue)
-    SELECT s.id, s.queued_at, s.due_at,
-           CASE WHEN s.due_at IS NULL THEN 'queued' ELSE 'scheduled' END::rvq.sub_task_status, s.max_attempts,
-           s.queue = ANY (ARRAY(SELECT q.queue FROM rvq.queues AS q
-                                 WHERE q.queue = ANY (p_queues) AND q.claim_floor > p_now)), s.queue
-      FROM sub_task AS s;
+        SELECT s.id, s.queued_at, s.max_attempts, s.payload FROM sub_task AS s),
+    open_sub_task AS (
+        INSERT INTO rvq.open_sub_tasks (id, queued_at, due_at, status, max_attempts, requeued, queue)
+        SELECT s.id, s.queued_at, s.due_at,
+               CASE WHEN s.due_at IS NULL THEN 'queued' ELSE 'scheduled' END::rvq.sub_task_status, s.max_attempts,
+               s.queue = ANY (ARRAY(SELECT q.queue FROM rvq.queues AS q CROSS JOIN moment AS m
+                                     WHERE q.queue = ANY (p_queues) AND q.claim_floor > m.now)), s.queue
+          FROM sub_task AS s)
+    SELECT m.now INTO v_now FROM moment AS m;
+    RETURN v_now;
 END $$;
 
-COMMENT ON FUNCTION rvq.insert_tasks(p_now timestamp with time zone, p_ids bigint[], p_outcomes text[], p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamp with time zone[], p_policies text[], p_required integer[], p_deadline_seconds double precision[]) IS 'Insert new tasks and their sub_tasks, and count them.';
+COMMENT ON FUNCTION rvq.insert_tasks(p_ids bigint[], p_outcomes text[], p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[], p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamp with time zone[], p_policies text[], p_required integer[], p_deadline_seconds double precision[]) IS 'Insert new tasks and their sub_tasks, and count them; return when they were created.';
 
 CREATE FUNCTION rvq.is_gated(p_id bigint) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -1335,7 +1446,8 @@ BEGIN
     RETURN QUERY
     SELECT 'create_partitions', count(*), NULL::float8, coalesce(min(d.day) <= v_today + 1, false)
       FROM generate_series(v_today, v_today + 7) AS d(day)
-     WHERE to_regclass('rvq.sub_tasks_' || d.day) IS NULL OR to_regclass('rvq.outcomes_' || d.day) IS NULL;
+     WHERE to_regclass(format('rvq.%I', 'sub_tasks_' || d.day)) IS NULL
+        OR to_regclass(format('rvq.%I', 'outcomes_' || d.day)) IS NULL;
 END $$;
 
 COMMENT ON FUNCTION rvq.list_due_steps(p_days integer) IS 'Return for each step of maintenance how much is due, for how many seconds, and whether that is late.';
@@ -1475,7 +1587,8 @@ CREATE FUNCTION rvq.list_sub_tasks(p_task_id bigint, p_status text, p_limit inte
           LEFT JOIN rvq.open_sub_tasks AS o ON o.id = s.id
           LEFT JOIN LATERAL (SELECT * FROM rvq.outcomes AS c
                               WHERE c.id = s.id AND (o.id IS NOT NULL OR c.status <> 'retrying')
-                              ORDER BY c.attempt DESC, c.ended_at DESC, c.status = 'retrying' LIMIT 1) AS l ON true
+                              ORDER BY c.attempt DESC, c.status = 'retrying', c.status DESC, c.ended_at DESC
+                              LIMIT 1) AS l ON true
           CROSS JOIN LATERAL (SELECT CASE WHEN o.id IS NOT NULL THEN o.status::text ELSE l.status::text END
                                   AS status) AS v
          WHERE s.id > greatest(p_after, p_task_id) AND s.id <= p_task_id | 16383 AND p_task_id & 16383 = 0
@@ -1612,7 +1725,7 @@ CREATE FUNCTION rvq.open_day(p_now timestamp with time zone) RETURNS bigint
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
-    v_day integer := rvq.day_at(p_now);
+    v_day integer := rvq.require_day(p_now);
     v_first bigint;
     v_base bigint := (SELECT d.base FROM rvq.id_days AS d WHERE d.day = rvq.day_at(p_now));
 BEGIN
@@ -1722,6 +1835,8 @@ BEGIN
     END LOOP;
     last_queue := (SELECT max(c.queue) FROM (SELECT l.queue FROM rvq.counters AS l WHERE l.queue > p_after
                                               ORDER BY l.queue LIMIT p_limit) AS c);
+    UPDATE rvq.queues AS q SET claim_floor = v_now
+     WHERE q.queue > p_after AND q.queue <= last_queue AND q.claim_floor > v_now + interval '1 minute';
     INSERT INTO rvq.queues AS q (queue, claim_floor)
     SELECT c.queue, f.floor
       FROM (SELECT l.queue FROM rvq.counters AS l WHERE l.queue > p_after AND l.queue <= last_queue) AS c
@@ -1827,7 +1942,7 @@ CREATE FUNCTION rvq.read_task(p_task_id bigint) RETURNS SETOF rvq.task_view
 
 COMMENT ON FUNCTION rvq.read_task(p_task_id bigint) IS 'Return a task and where it stands; no row when it is unknown.';
 
-CREATE FUNCTION rvq.record_host_health(p_hosts text[], p_healthy boolean[], p_now timestamp with time zone) RETURNS void
+CREATE FUNCTION rvq.record_host_health(p_hosts text[], p_healthy boolean[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -1843,13 +1958,13 @@ BEGIN
             INSERT INTO rvq.webhook_hosts AS h (host, failures) VALUES (v_host.host, v_host.failures)
             ON CONFLICT (host) DO UPDATE SET failures = least(h.failures + v_host.failures, 1000);
             UPDATE rvq.webhook_hosts AS h
-               SET broken_until = p_now + make_interval(secs => least(60, 2.0 ^ least(h.failures - 5, 6)))
+               SET broken_until = rvq.clock() + make_interval(secs => least(60, 2.0 ^ least(h.failures - 5, 6)))
              WHERE h.host = v_host.host AND h.failures >= 5;
         END IF;
     END LOOP;
 END $$;
 
-COMMENT ON FUNCTION rvq.record_host_health(p_hosts text[], p_healthy boolean[], p_now timestamp with time zone) IS 'Open, keep or close the breakers of these hosts.';
+COMMENT ON FUNCTION rvq.record_host_health(p_hosts text[], p_healthy boolean[]) IS 'Open, keep or close the breakers of these hosts.';
 
 CREATE TABLE rvq.server_runs (
     id bigint NOT NULL,
@@ -1962,7 +2077,7 @@ BEGIN
                 v_outcome := 'redelivered';
                 EXIT;
             END IF;
-            UPDATE rvq.due_deliveries AS d SET due_at = rvq.clock(), tries = 0
+            UPDATE rvq.due_deliveries AS d SET due_at = rvq.clock(), wait_seconds = NULL, tries = 0
              WHERE d.id = v_id AND d.lease_token IS NULL;
             -- If neither, it was settled after the insert had met it, and is not pending any more: try once more.
             v_outcome := CASE WHEN FOUND THEN 'redelivered'
@@ -2075,6 +2190,20 @@ END $_$;
 
 COMMENT ON FUNCTION rvq.repair_counters() IS 'Set the counters that drifted to the truth; return how many.';
 
+CREATE FUNCTION rvq.require_day(p_time timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    IF rvq.day_at(p_time) BETWEEN 0 AND 32766 THEN
+        RETURN rvq.day_at(p_time);
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = 'RQ001', MESSAGE = format(
+        'the database''s clock shows %s, and ids can only say days from %s to %s',
+        to_char(p_time AT TIME ZONE 'UTC', 'YYYY-MM-DD'), '2024-01-01'::date, '2024-01-01'::date + 32766);
+END $$;
+
+COMMENT ON FUNCTION rvq.require_day(p_time timestamp with time zone) IS 'Return the day of a moment as ids carry it; raise RQ001 if they can''t.';
+
 CREATE FUNCTION rvq.rescue_below_floors(p_limit integer DEFAULT 1000, p_seconds double precision DEFAULT NULL::double precision) RETURNS integer
     LANGUAGE plpgsql
     SET plan_cache_mode TO 'force_generic_plan'
@@ -2086,9 +2215,12 @@ CREATE FUNCTION rvq.rescue_below_floors(p_limit integer DEFAULT 1000, p_seconds 
     AS $$
 DECLARE
     v_below bigint[];
+    v_ahead bigint[];
     v_rescued integer;
+    v_now timestamptz;
 BEGIN
     PERFORM rvq.hold_door();
+    v_now := rvq.clock();
     v_below := ARRAY(
         SELECT s.id
           FROM rvq.queues AS q
@@ -2098,16 +2230,25 @@ BEGIN
                  AND o.queued_at >= coalesce(q.claim_floor - make_interval(secs => p_seconds), '-infinity')
                ORDER BY o.queued_at LIMIT p_limit) AS s
          LIMIT p_limit);
+    v_ahead := ARRAY(
+        SELECT s.id
+          FROM rvq.queues AS q
+          CROSS JOIN LATERAL (
+              SELECT o.id FROM rvq.open_sub_tasks AS o
+               WHERE o.status = 'queued' AND NOT o.requeued AND o.queue = q.queue
+                 AND o.queued_at > v_now + interval '1 minute'
+               ORDER BY o.queued_at LIMIT p_limit) AS s
+         LIMIT p_limit);
     WITH below AS MATERIALIZED (
         SELECT s.id FROM rvq.open_sub_tasks AS s
-         WHERE s.id = ANY (v_below) AND s.status = 'queued' AND NOT s.requeued
+         WHERE s.id = ANY (v_below || v_ahead) AND s.status = 'queued' AND NOT s.requeued
          ORDER BY s.queued_at, s.id FOR UPDATE OF s SKIP LOCKED)
     UPDATE rvq.open_sub_tasks AS s SET requeued = true FROM below AS b WHERE s.id = b.id;
     GET DIAGNOSTICS v_rescued = ROW_COUNT;
     RETURN v_rescued;
 END $$;
 
-COMMENT ON FUNCTION rvq.rescue_below_floors(p_limit integer, p_seconds double precision) IS 'Requeue sub_tasks that are queued below their queue''s floor, a batch at a time; return how many.';
+COMMENT ON FUNCTION rvq.rescue_below_floors(p_limit integer, p_seconds double precision) IS 'Requeue sub_tasks that are queued below their queue''s floor, or at a time ahead, in batches; return how many.';
 
 CREATE FUNCTION rvq.reset() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2166,7 +2307,8 @@ BEGIN
     retried AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = CASE WHEN h.delay > '0' THEN 'scheduled' ELSE 'queued' END::rvq.sub_task_status,
-               due_at = CASE WHEN h.delay > '0' THEN p_now + h.delay END,
+               due_at = CASE WHEN h.delay > '0' THEN (SELECT rvq.clock()) + h.delay END,
+               wait_seconds = ceil(extract(epoch FROM h.delay)),
                requeued = true, lease_token = NULL, lease_expires_at = NULL
           FROM held AS h WHERE s.id = h.id
         RETURNING h.*, s.status),
@@ -2216,23 +2358,24 @@ BEGIN
     IF v_event.status <> 'failed' OR v_event.id & 16383 = 16383 THEN
         RETURN 'nothing_failed';
     END IF;
-    INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, succeeded, required, policy, run, queue,
-                                webhook_url, webhook_host, metadata, reopened_at)
-    VALUES (v_task.id, v_task.created_at, rvq.clock() + make_interval(secs => v_task.deadline_seconds), v_task.total,
-           v_task.total - v_event.succeeded, v_event.succeeded, v_task.required, v_task.policy,
-           v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata,
-           rvq.clock());
     INSERT INTO rvq.open_sub_tasks (id, queued_at, status, attempt, max_attempts, requeued, queue)
     SELECT i.id, coalesce(s.queued_at, v_task.created_at), 'queued', l.attempt,
            least(l.attempt + coalesce(s.max_attempts, 1), 32767), true, v_task.queue
       FROM generate_series(p_task_id + 1, p_task_id + v_task.total) AS i(id)
       LEFT JOIN rvq.sub_tasks AS s ON s.id = i.id
       CROSS JOIN LATERAL (SELECT o.status, o.attempt FROM rvq.outcomes AS o WHERE o.id = i.id AND o.status <> 'retrying'
-                           ORDER BY o.attempt DESC, o.ended_at DESC LIMIT 1) AS l
+                           ORDER BY o.attempt DESC, o.status DESC LIMIT 1) AS l
      WHERE l.status <> 'succeeded';
     INSERT INTO rvq.counter_deltas (queue, queued, failed, cancelled, tasks_open, tasks_started, tasks_failed)
     VALUES (v_task.queue, v_event.failed + v_event.cancelled, -v_event.failed, -v_event.cancelled, 1,
             (v_event.succeeded > 0)::integer, -1);
+    -- It comes last, and with it the clock: no wait is a part of the deadline.
+    INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, succeeded, required, policy, run, queue,
+                                webhook_url, webhook_host, metadata, reopened_at)
+    VALUES (v_task.id, v_task.created_at, rvq.clock() + make_interval(secs => v_task.deadline_seconds), v_task.total,
+           v_task.total - v_event.succeeded, v_event.succeeded, v_task.required, v_task.policy,
+           v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata,
+           rvq.clock());
     RETURN 'retried';
 END $$;
 
@@ -2322,8 +2465,8 @@ BEGIN
                   a.status_code, a.detail, a.answer),
     retried AS (
         UPDATE rvq.due_deliveries AS d
-           SET due_at = v_now + make_interval(secs => a.delay), lease_token = NULL, lease_expires_at = NULL,
-               claimed_at = NULL
+           SET due_at = (SELECT rvq.clock()) + make_interval(secs => a.delay), wait_seconds = ceil(a.delay),
+               lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
           FROM attempted AS a WHERE d.id = a.id AND d.lease_token = a.lease_token AND a.decision = 'retry'
         RETURNING d.id, d.attempt, d.queue, d.host, 'pending'::rvq.delivery_status AS status, a.seconds, a.outcome,
                   a.status_code, a.detail, a.answer),
@@ -2341,7 +2484,7 @@ BEGIN
           FROM ended AS e GROUP BY e.queue)
     SELECT array_agg(s.id), array_agg(s.host), array_agg(s.outcome IN ('delivered', 'gone', 'http_error'))
       INTO v_settled, v_hosts, v_healthy FROM settled AS s;
-    PERFORM rvq.record_host_health(v_hosts, v_healthy, v_now);
+    PERFORM rvq.record_host_health(v_hosts, v_healthy);
     RETURN coalesce(v_settled, '{}');
 END $$;
 
@@ -2432,7 +2575,8 @@ BEGIN
           FROM (SELECT e.queue, e.succeeded, e.failed, e.cancelled, e.status AS ended,
                        NULL::rvq.delivery_status AS delivery
                   FROM rvq.events_%1$s AS e
-                 WHERE NOT EXISTS (SELECT FROM rvq.events_%1$s AS l WHERE l.id = e.id + 1 AND l.id & 16383 > 0)
+                 WHERE NOT EXISTS (SELECT FROM rvq.events_%1$s AS l
+                                    WHERE l.id & -16384 = e.id & -16384 AND l.id > e.id AND l.id & 16383 > 0)
                 UNION ALL
                 SELECT a.queue, 0, 0, 0, NULL, a.status
                   FROM rvq.delivery_attempts_%1$s AS a
@@ -2805,7 +2949,8 @@ CREATE TABLE rvq.due_deliveries (
     tries smallint DEFAULT 0 NOT NULL,
     queue text NOT NULL COLLATE pg_catalog."C",
     host text NOT NULL COLLATE pg_catalog."C",
-    url text NOT NULL
+    url text NOT NULL,
+    wait_seconds integer
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.2');
 
@@ -2814,6 +2959,8 @@ COMMENT ON TABLE rvq.due_deliveries IS 'A pending delivery, under its event''s i
 COMMENT ON COLUMN rvq.due_deliveries.attempt IS 'Attempts begun, over the whole life of the delivery: the number in the ledger.';
 
 COMMENT ON COLUMN rvq.due_deliveries.tries IS 'Attempts begun since it was last made pending: the position in the schedule.';
+
+COMMENT ON COLUMN rvq.due_deliveries.wait_seconds IS 'How long the delivery waits for its next try, from when the last one was recorded; NULL where it was due at once.';
 
 CREATE TABLE rvq.ended_days (
     day integer NOT NULL,
@@ -2874,7 +3021,8 @@ CREATE TABLE rvq.open_sub_tasks (
     max_attempts smallint NOT NULL,
     requeued boolean DEFAULT false NOT NULL,
     queue text NOT NULL COLLATE pg_catalog."C",
-    worker_id text
+    worker_id text,
+    wait_seconds integer
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.2');
 
@@ -2885,6 +3033,8 @@ COMMENT ON COLUMN rvq.open_sub_tasks.queued_at IS 'Set once: with the id it is t
 COMMENT ON COLUMN rvq.open_sub_tasks.lease_token IS 'The fence. Kept when a lease expires, until the next claim: a late report of it still counts.';
 
 COMMENT ON COLUMN rvq.open_sub_tasks.requeued IS 'Whether it was queued more than once, after a retry, a release or a wait. Only create adds rows where this is false, so the claim floor of those never needs lowering.';
+
+COMMENT ON COLUMN rvq.open_sub_tasks.wait_seconds IS 'How long the lease is, or the back-off, from when it was given. NULL where a partner said until when to wait. What ends later than that from now was given before the clock was set back: see rvq.follow_clock.';
 
 CREATE TABLE rvq.open_tasks (
     id bigint NOT NULL,

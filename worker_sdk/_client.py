@@ -108,7 +108,9 @@ def _raise(verb: str, response: Answer) -> NoReturn:
         kind = Denied
     elif response.status in (400, 413, 422):
         kind = Rejected
-    raise kind(detail, status=response.status, retry_after=retry_after_seconds(response.retry_after))
+    raise kind(
+        detail, status=response.status, retry_after=retry_after_seconds(response.retry_after, response.date)
+    )
 
 
 def _problem(body: bytes) -> str:
@@ -123,16 +125,24 @@ def _problem(body: bytes) -> str:
         return body[:200].decode("utf-8", "replace")
 
 
-def retry_after_seconds(header: str | None) -> float | None:
-    """Return a Retry-After header as seconds from now, from 0 to MAX_RETRY_AFTER; None if it is unusable."""
+def retry_after_seconds(header: str | None, date: str | None = None) -> float | None:
+    """Return a Retry-After header as seconds from now, from 0 to MAX_RETRY_AFTER; None if it is unusable.
+
+    A date is of the server's clock, so it is compared with `date`, the response's own Date header, and only
+    without one with our clock.
+    """
     if header is None:
         return None
     if header.strip().isascii() and header.strip().isdigit():
         return min(float(header), MAX_RETRY_AFTER)
+    until, since = _moment(header), _moment(date or "") or datetime.now(UTC)
+    return None if until is None else min(max((until - since).total_seconds(), 0.0), MAX_RETRY_AFTER)
+
+
+def _moment(header: str) -> datetime | None:
+    """Return an HTTP date, in UTC where it has no zone; None for anything else."""
     try:
         moment = parsedate_to_datetime(header)
     except (ValueError, OverflowError):
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return min(max((moment - datetime.now(UTC)).total_seconds(), 0.0), MAX_RETRY_AFTER)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -15,11 +15,12 @@ CONNECT_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP response. `retry_after` is the Retry-After header as it came."""
+    """An HTTP response. `retry_after` and `date` are the headers Retry-After and Date as they came."""
 
     status: int
     body: bytes
     retry_after: str | None = None
+    date: str | None = None
 
 
 class Transport(Protocol):
@@ -57,7 +58,8 @@ class HTTPTransport:
             )
         except (requests.RequestException, OSError) as error:
             raise Unavailable(f"no answer from {self._settings.url}{path}: {error}") from error
-        return Answer(response.status_code, response.content, response.headers.get("Retry-After"))
+        headers = response.headers
+        return Answer(response.status_code, response.content, headers.get("Retry-After"), headers.get("Date"))
 
     def close(self) -> None:
         for session in self._opened:

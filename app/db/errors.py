@@ -5,6 +5,7 @@
         DatabaseReadOnly     this node takes no writes; another one may
         DatabaseNotStoring   its disk is full or fails, or commits wait in vain for a standby
         AnswerLost           the statement was sent, and no answer came
+        ClockOutOfRange      its clock shows a day that ids can't say
         DatabaseUnfit        it can't be used as it is set up: waiting alone does not help
       PoolExhausted          the budget of connections is used up
       StatementTimeout       a statement or lock timeout
@@ -41,6 +42,10 @@ class DatabaseNotStoring(DatabaseUnavailable):
 
 class AnswerLost(DatabaseUnavailable):
     """The statement was sent, and no answer came: if it writes, nobody knows whether it did."""
+
+
+class ClockOutOfRange(DatabaseUnavailable):
+    """The database's clock shows a day that ids can't say."""
 
 
 class DatabaseUnfit(DatabaseUnavailable):
@@ -81,6 +86,7 @@ MEANINGS: dict[str, type[DatabaseError]] = {
     "55P03": StatementTimeout,  # lock not available
     "40P01": TransactionConflict,
     "40001": TransactionConflict,
+    "RQ001": ClockOutOfRange,  # raised by rvq.require_day
 }
 FORBIDDEN = "42501"
 GRANT = "grant what is missing: as the schema's owner, rvq migrate --grant api=ROLE --grant dispatcher=ROLE"

@@ -7,13 +7,15 @@ arrived: a pooler may drop them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import psycopg2
 
 from app.db.connection import Connection
-from app.db.errors import DatabaseReadOnly, DatabaseUnfit, translate
+from app.db.errors import ClockOutOfRange, DatabaseReadOnly, DatabaseUnfit, translate
 from app.db.session import ENCODING, PINNED, TIMEOUTS
+from app.ids import FIRST_DAY, LAST_DAY
 
 log = logging.getLogger("rvq.database")
 
@@ -27,19 +29,26 @@ CURRENT = (
     "SELECT n.name, current_setting(n.name, true) FROM unnest(%s) AS n(name)"
     " UNION ALL SELECT 'recovery', pg_is_in_recovery()::text"
 )
+# As rvq.clock(), which may not be there yet.
+DAY_SHOWN = (
+    "SELECT d.day::text, d.day BETWEEN %s AND %s"
+    " FROM (SELECT (clock_timestamp() AT TIME ZONE 'UTC' + make_interval(secs =>"
+    " coalesce(nullif(current_setting('rvq.clock_offset', true), ''), '0')::float8))::date) AS d(day)"
+)
 
 
 def require_fit(connection: Connection) -> None:
     """Raise DatabaseUnfit if the database, or the way to it, must be changed.
 
-    Raise DatabaseReadOnly if it takes none. That commits may be lost in a crash is the operator's
-    choice, and is logged.
+    Raise DatabaseReadOnly if it takes none, ClockOutOfRange if its clock can't be right. That commits
+    may be lost in a crash is the operator's choice, and is logged.
     """
     found = _current(connection)
     _require_pins(connection, found)
     reason = why_read_only(found)
     if reason:
         raise DatabaseReadOnly(f"the database takes no writes: {reason}")
+    _require_clock(connection)
     if found["synchronous_commit"] == "off":
         log.warning("synchronous_commit is off: a crash of the database may lose what was answered as stored")
 
@@ -70,11 +79,24 @@ def _require_pins(connection: Connection, found: Mapping[str, str]) -> None:
         )
 
 
+def _require_clock(connection: Connection) -> None:
+    ((day, is_known),) = _ask(connection, DAY_SHOWN, (FIRST_DAY, LAST_DAY))
+    if not is_known:
+        raise ClockOutOfRange(
+            f"the database's clock shows {day}, and ids can only say days from {FIRST_DAY} to {LAST_DAY}: "
+            "set the clock of its machine right"
+        )
+
+
 def _current(connection: Connection) -> dict[str, str]:
+    # None, here "": a setting of an extension that this session has not loaded yet.
+    return {name: value or "" for name, value in _ask(connection, CURRENT, (list(ASKED),))}
+
+
+def _ask(connection: Connection, sql: str, params: Sequence[object]) -> list[tuple[Any, ...]]:
     try:
         with connection.cursor() as cursor:
-            cursor.execute(CURRENT, (list(ASKED),))
-            # None, here "": a setting of an extension that this session has not loaded yet.
-            return {name: value or "" for name, value in cursor.fetchall()}
+            cursor.execute(sql, params)
+            return cursor.fetchall()
     except psycopg2.Error as error:
         raise translate(error) from error

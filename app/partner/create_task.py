@@ -17,7 +17,7 @@ from app.settings import Settings
 from app.web import metrics
 from app.web.fields import DEFAULT_QUEUE, MAX_SUB_TASKS, MaxAttempts, QueueName
 from app.web.moments import GivenMoment, to_utc
-from app.web.problems import DatabaseAway, Fault, IdempotencyConflict, Invalid, Overloaded
+from app.web.problems import ClockIsOff, DatabaseAway, Fault, IdempotencyConflict, Invalid, Overloaded
 from app.web.request import Request
 from app.web.response import Deferred, Response, json_response
 from app.web.routes import Context, Routes
@@ -74,7 +74,7 @@ ALL = CompletionBody()
     {201: Task, 200: Task},
     body=TaskBody,
     headers=("Idempotency-Key",),
-    problems=(IdempotencyConflict, Overloaded),
+    problems=(IdempotencyConflict, Overloaded, ClockIsOff),
 )
 def create_task(context: Context[Store], request: Request) -> Deferred[Created]:
     """Create a task.

@@ -38,7 +38,7 @@ WARM_UP = (
     " PERFORM rvq.create_tasks('{-}', '{1}', '{1}', '{1}', '{null}', '{null}', '{null}', '{null}', '{all}',"
     " '{null}', '{null}', '{null}', '{null}');"
     " RAISE division_by_zero;"
-    " EXCEPTION WHEN division_by_zero OR check_violation THEN NULL; END $$",
+    " EXCEPTION WHEN division_by_zero OR check_violation OR SQLSTATE 'RQ001' THEN NULL; END $$",
     "SELECT * FROM rvq.read_task(0)",
 )
 

@@ -7,7 +7,7 @@ Problem
   IdempotencyConflict 409  StateConflict 409  HistoryChanged 409
   Invalid 422            TooManyRedeliveries 429
   OverBudget 503         Overloaded 503       DatabaseAway 503    TimedOut 503
-  OutcomeIsUnknown 503   NotReady 503
+  OutcomeIsUnknown 503   NotReady 503         ClockIsOff 503
   Unexpected 500 (a fault of ours; no input may lead to it)
 """
 
@@ -21,9 +21,12 @@ from typing import ClassVar
 
 import msgspec
 
-from app.db.errors import DatabaseError, DatabaseUnavailable, OutcomeUnknown, PoolExhausted
+from app.db.errors import ClockOutOfRange, DatabaseError, DatabaseUnavailable, OutcomeUnknown, PoolExhausted
+from app.ids import FIRST_DAY, LAST_DAY
 
 MEDIA_TYPE = "application/problem+json"
+# Somebody has to set the clock right.
+CLOCK_RETRY_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,12 @@ class OutcomeIsUnknown(Passing):
     code = "outcome_unknown"
 
 
+class ClockIsOff(Passing):
+    """The database's clock shows a day for which there are no ids."""
+
+    code = "clock_out_of_range"
+
+
 class NotReady(Passing):
     """RVQ is not ready to take requests."""
 
@@ -219,6 +228,11 @@ def problem_of(error: DatabaseError) -> Problem:
     """Return the problem that a failed database call is to the caller of the API."""
     if isinstance(error, PoolExhausted):
         return OverBudget(retry_after=error.retry_after)
+    if isinstance(error, ClockOutOfRange):
+        detail = (
+            f"no task can be created before it shows a day from {FIRST_DAY} to {LAST_DAY}; the rest goes on"
+        )
+        return ClockIsOff(detail, CLOCK_RETRY_SECONDS)
     if isinstance(error, DatabaseUnavailable):
         return DatabaseAway(retry_after=error.retry_after)
     if isinstance(error, OutcomeUnknown):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from app.db import DatabaseUnfit
 from app.db.migrations import MigrationError
 from app.db.session import PINNED, TIMEOUTS
-from app.ids import delivery_id, sub_task_id, task_id
+from app.ids import FIRST_DAY, LAST_DAY, delivery_id, sub_task_id, task_id
 from app.settings import Settings, switched_off
 from rvq.doctor import upkeep
 from rvq.doctor.finding import Finding, Level, level_of
@@ -97,6 +97,9 @@ def of_clock(store: Store) -> Iterator[Finding]:
     )
     if abs(skew.moved) > 1:
         yield Finding("wrong", "clock", f"rvq.clock_offset moves it by {skew.moved:.0f} s: that is for tests")
+    if not skew.has_ids:
+        text = f"it shows {skew.day}: tasks can be created from {FIRST_DAY} to {LAST_DAY} only"
+        yield Finding("wrong", "clock", text)
 
 
 def of_connections(store: Store, settings: Settings) -> Iterator[Finding]:
@@ -193,8 +196,9 @@ def of_dispatcher(store: Store) -> Iterator[Finding]:
     if ago is None:
         text = "none has ever run on this database: nothing expires, nothing is sent"
         yield Finding("wrong", "dispatcher", text)
-    elif ago > DISPATCHER_SECONDS:
-        text = f"none has done its maintenance for {ago:.0f} s: is any running?"
+    elif abs(ago) > DISPATCHER_SECONDS:
+        since = f"for {ago:.0f} s" if ago > 0 else "since the database's clock was set back"
+        text = f"none has done its maintenance {since}: is any running?"
         yield Finding("wrong", "dispatcher", text)
     else:
         yield Finding("ok", "dispatcher", f"one did its maintenance {max(0.0, ago):.0f} s ago")

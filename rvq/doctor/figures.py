@@ -18,11 +18,16 @@ class DueStep(NamedTuple):
 
 @dataclass(frozen=True)
 class Skew:
-    """Seconds: the database's clock less ours, how sure that is, and how far RVQ's is moved from it."""
+    """Seconds: the database's clock less ours, how sure that is, and how far RVQ's is moved from it.
+
+    Then the day that RVQ's clock shows, and whether ids can say it.
+    """
 
     seconds: float
     uncertain: float
     moved: float
+    day: str
+    has_ids: bool
 
 
 class Admission(NamedTuple):

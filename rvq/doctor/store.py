@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from app.db import connect
 from app.db.errors import StatementTimeout
 from app.db.migrations import check_history, newer_release, schema_is_current
-from app.ids import task_of
+from app.ids import FIRST_DAY, LAST_DAY, task_of
 from rvq.doctor.catalog import Catalog
 from rvq.doctor.figures import Admission, DueStep, OpenDay, ServerRun, Skew, StoredUrl
 
@@ -20,7 +20,8 @@ SETTINGS = "SELECT name, setting, unit FROM pg_settings WHERE name = ANY (%s)"
 WRITABLE = "SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'"
 CLOCK = """
 SELECT extract(epoch FROM clock_timestamp())::float8,
-       extract(epoch FROM rvq.clock() - clock_timestamp())::float8"""
+       extract(epoch FROM rvq.clock() - clock_timestamp())::float8,
+       (rvq.clock() AT TIME ZONE 'UTC')::date::text, rvq.day_at(rvq.clock()) BETWEEN 0 AND %s"""
 # What ALTER DATABASE and ALTER ROLE bring along, for this database and this role.
 BROUGHT_ALONG = """
 SELECT unnest(s.setconfig) FROM pg_db_role_setting AS s
@@ -31,7 +32,8 @@ SELECT count(*) FROM pg_stat_activity AS a
  WHERE a.backend_type = 'client backend' AND a.application_name NOT LIKE 'rvq-%%'"""
 DAYS_AHEAD = """
 SELECT count(*) FROM generate_series(rvq.day_at(rvq.clock()), rvq.day_at(rvq.clock()) + %s) AS d
- WHERE to_regclass('rvq.sub_tasks_' || d) IS NOT NULL AND to_regclass('rvq.outcomes_' || d) IS NOT NULL"""
+ WHERE to_regclass(format('rvq.%%I', 'sub_tasks_' || d)) IS NOT NULL
+   AND to_regclass(format('rvq.%%I', 'outcomes_' || d)) IS NOT NULL"""
 HORIZON = """
 SELECT extract(epoch FROM h.age)::float8, h.holder
   FROM rvq.list_horizon_holders() AS h ORDER BY h.age DESC"""
@@ -102,9 +104,9 @@ class Store(Catalog):
 
     def skew(self) -> Skew:
         before = time.time()
-        theirs, moved = self._row(CLOCK)
+        theirs, moved, day, has_ids = self._row(CLOCK, ((LAST_DAY - FIRST_DAY).days,))
         after = time.time()
-        return Skew(theirs - (before + after) / 2, (after - before) / 2, moved)
+        return Skew(theirs - (before + after) / 2, (after - before) / 2, moved, day, has_ids)
 
     def last_run(self) -> ServerRun | None:
         rows = self._rows(RUNS)

@@ -32,6 +32,7 @@ LOCK_KEYS = {
     "drop_expired_partitions": 20,
     "sweep_stranded_tasks": 21,
     "end_abandoned_tasks": 22,
+    "follow_clock": 24,
     "give_up_deliveries": 23,
 }
 

@@ -13,6 +13,7 @@ import psycopg2
 import pytest
 
 from app.db.migrations import migrate
+from app.ids import FIRST_DAY, LAST_DAY
 from rvq.embedded import Cluster
 from rvq.local.settings import child_environ
 from tests.app.process import Gunicorn
@@ -24,6 +25,7 @@ from tests.support.server import Server
 
 CONFIGURATION = 78
 HOST = "127.0.0.1:9"
+YEAR = 366 * 86_400
 
 
 @pytest.fixture
@@ -121,6 +123,31 @@ def test_on_a_read_only_database_the_api_says_so_and_the_dispatcher_waits(
             lambda: "waiting for the database: the database takes no writes" in dispatcher.log, "it waits", 60
         )
         alter(empty_database, "RESET default_transaction_read_only")
+        dispatcher.wait_until_ready()
+        assert "Traceback" not in dispatcher.log
+        assert dispatcher.stop() == 0
+
+
+@pytest.mark.parametrize("offset", [-60 * YEAR, 100 * YEAR], ids=["before 2024", "after the last day"])
+def test_where_the_clock_can_not_be_right_the_api_says_so_and_the_dispatcher_waits(
+    empty_database: str, tmp_path: Path, offset: int
+) -> None:
+    migrate(empty_database)
+    alter(empty_database, f"SET rvq.clock_offset = '{offset}'")
+    api = Gunicorn(environ(empty_database), tmp_path)
+    assert api.wait() == 1
+    for arguments in (["migrate"], ["doctor"]):
+        status, words = rvq(arguments, empty_database)
+        assert status == 1
+        assert f"from {FIRST_DAY} to {LAST_DAY}" in words
+        assert "Traceback" not in words
+    assert f"ids can only say days from {FIRST_DAY} to {LAST_DAY}: set the clock" in api.log
+    assert "Traceback" not in api.log
+    with launched(environment(empty_database, HOST)) as dispatcher:
+        wait_until(
+            lambda: "waiting for the database: the database's clock shows" in dispatcher.log, "it waits", 60
+        )
+        alter(empty_database, "RESET rvq.clock_offset")
         dispatcher.wait_until_ready()
         assert "Traceback" not in dispatcher.log
         assert dispatcher.stop() == 0

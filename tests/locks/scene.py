@@ -61,6 +61,7 @@ class _Maker:
         self._claim()
         self._make_stranded_tasks()
         self._make_counters()
+        self._make_long_waits()
         return self.scene
 
     def _make_expired_day(self) -> None:
@@ -151,6 +152,17 @@ class _Maker:
             rvq.create(1, queue=queue)
         rvq.create(2, queue="below")
         self.database.rows("INSERT INTO rvq.queues (queue, claim_floor) VALUES ('below', 'infinity')")
+
+    def _make_long_waits(self) -> None:
+        """A lease and a delivery's try of before the clock was set back."""
+        rvq = self.at(0)
+        rvq.create(1, queue="ahead", webhook=URL, host="ahead.example")
+        rvq.succeed(rvq.claim_one(queues=["ahead"]))
+        self.database.rows("UPDATE rvq.due_deliveries SET due_at = 'infinity' WHERE host = 'ahead.example'")
+        rvq.create(1, queue="ahead")
+        lease = rvq.claim_one(queues=["ahead"])
+        ahead = "UPDATE rvq.open_sub_tasks SET lease_expires_at = 'infinity' WHERE id = %s"
+        self.database.rows(ahead, (lease.id,))
 
 
 def make_scene(database: Database) -> Scene:
@@ -274,6 +286,7 @@ def _of_maintenance(scene: Scene) -> list[Operation]:
         Operation("fold", "SELECT rvq.fold_counters()"),
         Operation("raise floors", "SELECT rvq.raise_claim_floors('', 1000)"),
         Operation("rescue", "SELECT rvq.rescue_below_floors()", waits=False),
+        Operation("follow the clock", "SELECT rvq.follow_clock(0, 1000)", waits=False),
         Operation("end abandoned tasks", "SELECT rvq.end_abandoned_tasks(0, 0, 1000)"),
         Operation("give up deliveries", "SELECT rvq.give_up_deliveries(0, 1000)", waits=False),
         Operation("check admission", "SELECT rvq.check_admission()"),

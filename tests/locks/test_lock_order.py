@@ -52,7 +52,7 @@ def test_the_scene_gives_every_kind_of_lock_to_wait_for(observations: list[Obser
 
 def test_claiming_and_other_steps_over_a_batch_never_wait_for_a_row(observations: list[Observation]) -> None:
     chosen = [one for one in observations if not one.operation.waits]
-    assert len(chosen) == 8
+    assert len(chosen) == 9
     waits = {one.operation.name: sorted({lock.kind for lock in one.held_at}) for one in chosen}
     assert waits.pop("claim deliveries") == ["claimers", "door"]
     assert all(kinds == ["door"] for kinds in waits.values())

@@ -105,6 +105,15 @@ def test_a_dispatcher_that_stopped_a_while_ago_is_missed(database: Database, loo
     assert re.match(r"none has done its maintenance for 10\d s", text)
 
 
+def test_a_dispatcher_that_ran_before_the_clock_was_set_back_is_missed(
+    database: Database, looked_after: None
+) -> None:
+    database.move_clock(-3600)
+    with open_store(database.url) as later:
+        (text,) = wrong(checks.of_dispatcher(later), "dispatcher")
+    assert text.startswith("none has done its maintenance since the database's clock was set back")
+
+
 def test_a_moved_clock_is_wrong(database: Database) -> None:
     database.move_clock(100)
     with open_store(database.url) as later:

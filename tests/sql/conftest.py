@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -26,3 +26,17 @@ def another(database: Database) -> Callable[[], Calls]:
 def in_transaction(database: Database) -> Callable[[], Calls]:
     """Makes calls on one more connection whose transaction stays open until it is committed."""
     return lambda: Calls(database.connect(autocommit=False))
+
+
+@pytest.fixture
+def usual_days(database: Database) -> Iterator[None]:
+    """Afterwards today and the days ahead have their partitions, and no other day has."""
+    yield
+    database.clean()
+    for parent, day in database.rows(
+        "SELECT parent, day FROM rvq.list_partitions()"
+        " WHERE day NOT BETWEEN rvq.day_at(rvq.clock()) AND rvq.day_at(rvq.clock()) + 7"
+    ):
+        database.rows(f"DROP TABLE rvq.{parent}_{day}")
+    database.rows("SELECT rvq.create_partitions(7)")
+    database.rows("SELECT rvq.write_readers()")

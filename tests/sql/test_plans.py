@@ -190,6 +190,8 @@ HOT: dict[str, Callable[[Calls, Calls], object]] = {
     "events": lambda c, _: c.rows("SELECT * FROM rvq.list_events('0', 0, 10)"),
     "stats": lambda c, _: c.stats(),
     "raise floors": lambda c, _: (c.fold(), c.raise_floors()),
+    "rescue": lambda c, _: c.rows("SELECT rvq.rescue_below_floors(10)"),
+    "follow the clock": lambda c, _: c.rows("SELECT * FROM rvq.follow_clock(0, 10)"),
 }
 
 

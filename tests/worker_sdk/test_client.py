@@ -12,7 +12,7 @@ import pytest
 
 from tests.worker_sdk.api import TOKEN, Cut, Drop, Hold, Reply, ScriptedAPI
 from tests.worker_sdk.certificates import Certificate, self_signed
-from worker_sdk import APIError, Denied, Raw, Rejected, Settings, Unavailable
+from worker_sdk import Answer, APIError, Denied, Raw, Rejected, Settings, Unavailable
 from worker_sdk._client import MAX_RETRY_AFTER, Client, retry_after_seconds
 from worker_sdk._transport import HTTPTransport
 
@@ -221,3 +221,19 @@ def test_retry_after_as_a_date_counts_from_now() -> None:
     seconds = retry_after_seconds(format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True))
     assert seconds is not None
     assert 0 < seconds <= 30
+
+
+class Refusing:
+    """A transport to a server whose clock is years off."""
+
+    def post(self, path: str, body: bytes) -> Answer:
+        return Answer(503, b"{}", "Mon, 01 Jan 2001 00:00:40 GMT", "Mon, 01 Jan 2001 00:00:10 GMT")
+
+    def close(self) -> None:
+        pass
+
+
+def test_retry_after_as_a_date_is_compared_with_the_servers_own_clock() -> None:
+    with pytest.raises(Unavailable) as caught:
+        Client(Refusing(), "w").claim(1, 60, ["default"])
+    assert caught.value.retry_after == 30.0

@@ -22,14 +22,12 @@ DECLARE
     v_queue text;
     v_taken bigint[];
     v_payloads text[];
-    v_expires_at timestamptz;
 BEGIN
     PERFORM rvq.hold_door();
     FOREACH v_limit IN ARRAY p_limits LOOP
         v_wanted := v_wanted + v_limit;
         v_starts := v_starts || v_wanted;
     END LOOP;
-    v_expires_at := rvq.clock() + make_interval(secs => p_lease_seconds);
     FOR v_pass IN 1 .. 2 LOOP
         FOREACH v_queue IN ARRAY p_queues LOOP
             -- Promotion, before the second pass, holds sub_tasks too.
@@ -46,17 +44,19 @@ BEGIN
                 v_payloads := array_remove(v_payloads, NULL);
                 v_wanted := cardinality(v_taken); -- What more there is, the next claim takes.
             END IF;
+            INSERT INTO rvq.counter_deltas (queue, queued, claimed)
+            VALUES (v_queue, -cardinality(v_taken), cardinality(v_taken));
+            -- The clock is read last: whatever was waited for until now is no part of the lease.
             RETURN QUERY
             UPDATE rvq.open_sub_tasks AS s
                SET status = 'claimed', attempt = least(s.attempt + 1, 32767), worker_id = p_worker_ids[t.claim],
-                   lease_token = rvq.lease_token(v_random, s.id), lease_expires_at = v_expires_at
+                   lease_token = rvq.lease_token(v_random, s.id), wait_seconds = p_lease_seconds,
+                   lease_expires_at = (SELECT rvq.clock() + make_interval(secs => p_lease_seconds))
               FROM (SELECT u.id, u.payload, width_bucket(v_claimed + u.position::integer - 1, v_starts) AS claim
                       FROM unnest(v_taken, v_payloads) WITH ORDINALITY AS u(id, payload, position)) AS t
              WHERE s.id = t.id
             RETURNING t.claim, s.id, v_queue, s.attempt::integer, s.max_attempts::integer, t.payload, s.lease_token,
                       s.lease_expires_at;
-            INSERT INTO rvq.counter_deltas (queue, queued, claimed)
-            VALUES (v_queue, -cardinality(v_taken), cardinality(v_taken));
             v_claimed := v_claimed + cardinality(v_taken);
             v_bytes_left := v_bytes_left - pg_column_size(v_payloads);
             v_wanted := CASE WHEN v_bytes_left > 0 THEN v_wanted - cardinality(v_taken) ELSE 0 END;

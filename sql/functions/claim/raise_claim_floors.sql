@@ -1,8 +1,9 @@
 -- While a long transaction keeps vacuum from removing them, the index entries of claimed sub_tasks stay in front of
 -- those that are queued. The floor lets claim start past them. It may rise to a moment only once no writer that began
 -- before that moment is under way, for such a writer may be a create with an older queued_at. All writers hold the
--- door. It walks the queues a batch at a time, as partners may name as many as they like; p_after is where the last
--- batch ended.
+-- door. A floor that lies ahead is from before the clock was set back, and is lowered, or all that is created meanwhile
+-- would be requeued. It walks the queues a batch at a time, as partners may name as many as they like; p_after is where
+-- the last batch ended.
 -- Locks: queues by name. It does not hold the door, it looks who does.
 CREATE OR REPLACE FUNCTION rvq.raise_claim_floors(p_after text, p_limit integer)
 RETURNS TABLE (last_queue text, raised integer)
@@ -32,6 +33,8 @@ BEGIN
     END LOOP;
     last_queue := (SELECT max(c.queue) FROM (SELECT l.queue FROM rvq.counters AS l WHERE l.queue > p_after
                                               ORDER BY l.queue LIMIT p_limit) AS c);
+    UPDATE rvq.queues AS q SET claim_floor = v_now
+     WHERE q.queue > p_after AND q.queue <= last_queue AND q.claim_floor > v_now + interval '1 minute';
     INSERT INTO rvq.queues AS q (queue, claim_floor)
     SELECT c.queue, f.floor
       FROM (SELECT l.queue FROM rvq.counters AS l WHERE l.queue > p_after AND l.queue <= last_queue) AS c

@@ -8,7 +8,7 @@ AS $$
         UNION ALL
         SELECT t.queue, l.status::text, count(*)
           FROM (SELECT DISTINCT ON (o.id) o.id, o.status FROM rvq.outcomes AS o WHERE o.status <> 'retrying'
-                 ORDER BY o.id, o.attempt DESC, o.ended_at DESC) AS l
+                 ORDER BY o.id, o.attempt DESC, o.status DESC) AS l
           JOIN rvq.tasks AS t ON t.id = rvq.task_of(l.id)
          WHERE NOT EXISTS (SELECT FROM rvq.open_sub_tasks AS s WHERE s.id = l.id) GROUP BY 1, 2
         UNION ALL

@@ -1,6 +1,5 @@
 -- Nothing of the day is open, so a task's last event tells how its sub_tasks ended, and a delivery's last attempt how
--- the delivery ended. Few have a second one, so what is looked up for "no later one" is small (a task's events are
--- numbered without gaps).
+-- the delivery ended. Few have a second one, so what is looked up for "no later one" is small.
 -- Locks: none. It only inserts.
 CREATE OR REPLACE FUNCTION rvq.subtract_day_counts(p_day integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -17,7 +16,8 @@ BEGIN
           FROM (SELECT e.queue, e.succeeded, e.failed, e.cancelled, e.status AS ended,
                        NULL::rvq.delivery_status AS delivery
                   FROM rvq.events_%1$s AS e
-                 WHERE NOT EXISTS (SELECT FROM rvq.events_%1$s AS l WHERE l.id = e.id + 1 AND l.id & 16383 > 0)
+                 WHERE NOT EXISTS (SELECT FROM rvq.events_%1$s AS l
+                                    WHERE l.id & -16384 = e.id & -16384 AND l.id > e.id AND l.id & 16383 > 0)
                 UNION ALL
                 SELECT a.queue, 0, 0, 0, NULL, a.status
                   FROM rvq.delivery_attempts_%1$s AS a

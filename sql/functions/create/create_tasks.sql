@@ -2,7 +2,7 @@
 -- those of all tasks, one task after the other, and p_totals says how many belong to each task. The other arrays have
 -- one entry a task.
 -- Locks: door, idempotency keys in order (it waits for a request with the same key); then it only inserts.
--- Errors: 23514 when no partition covers today (rvq.create_partitions makes it).
+-- Errors: RQ001 when ids can't say this day; 23514 when no partition covers today (rvq.create_partitions makes it).
 CREATE OR REPLACE FUNCTION rvq.create_tasks(
     p_queues text[], p_totals integer[], p_payloads text[], p_max_attempts integer[], p_metadata text[],
     p_webhook_urls text[], p_webhook_hosts text[], p_not_before timestamptz[], p_policies text[], p_required integer[],
@@ -23,8 +23,9 @@ DECLARE
 BEGIN
     PERFORM rvq.hold_door();
     v_now := rvq.clock();
-    -- A check that is older than a minute says nothing: maintenance does not run.
-    SELECT a.refusal IS NOT NULL AND a.checked_at > v_now - interval '1 minute',
+    -- A check that is older than a minute says nothing: maintenance does not run. Neither does one that lies ahead.
+    SELECT a.refusal IS NOT NULL
+           AND a.checked_at BETWEEN v_now - interval '1 minute' AND v_now + interval '1 minute',
            (SELECT d.base FROM rvq.id_days AS d WHERE d.day = rvq.day_at(v_now))
       INTO v_refused, v_base FROM rvq.admission AS a;
     v_base := coalesce(v_base, rvq.open_day(v_now));
@@ -38,7 +39,7 @@ BEGIN
         SELECT k.outcomes, k.task_ids INTO v_outcomes, v_task_ids
           FROM rvq.claim_idempotency_keys(p_idempotency_keys, p_body_hashes, v_ids, v_refused) AS k;
     END IF;
-    PERFORM rvq.insert_tasks(v_now, v_ids, v_outcomes, p_queues, p_totals, p_payloads, p_max_attempts, p_metadata,
+    v_now := rvq.insert_tasks(v_ids, v_outcomes, p_queues, p_totals, p_payloads, p_max_attempts, p_metadata,
                              p_webhook_urls, p_webhook_hosts, p_not_before, p_policies, p_required, p_deadline_seconds);
     FOR i IN 1 .. cardinality(p_queues) LOOP
         outcome := v_outcomes[i];

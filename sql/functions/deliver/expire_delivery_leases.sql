@@ -21,7 +21,8 @@ BEGIN
     INSERT INTO rvq.delivery_attempts (id, started_at, ended_at, attempt, status, queue, outcome, detail)
     SELECT d.id, d.claimed_at, v_now, d.attempt, 'pending', d.queue, 'unknown', '{"reason":"dispatcher_lost"}'
       FROM rvq.due_deliveries AS d WHERE d.id = ANY (v_expired);
-    UPDATE rvq.due_deliveries AS d SET due_at = v_now, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
+    UPDATE rvq.due_deliveries AS d
+       SET due_at = v_now, wait_seconds = NULL, lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
      WHERE d.id = ANY (v_expired);
     RETURN coalesce(cardinality(v_expired), 0);
 END $$;

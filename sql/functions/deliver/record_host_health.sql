@@ -1,7 +1,7 @@
 -- The breaker: after five attempts in a row without an answer a host rests for 1 s, and twice as long each time up to a
 -- minute; then one delivery probes it. Healthy hosts have no row, so a good delivery writes nothing here.
 -- Locks: webhook_hosts by host.
-CREATE OR REPLACE FUNCTION rvq.record_host_health(p_hosts text[], p_healthy boolean[], p_now timestamptz) RETURNS void
+CREATE OR REPLACE FUNCTION rvq.record_host_health(p_hosts text[], p_healthy boolean[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -17,10 +17,10 @@ BEGIN
             INSERT INTO rvq.webhook_hosts AS h (host, failures) VALUES (v_host.host, v_host.failures)
             ON CONFLICT (host) DO UPDATE SET failures = least(h.failures + v_host.failures, 1000);
             UPDATE rvq.webhook_hosts AS h
-               SET broken_until = p_now + make_interval(secs => least(60, 2.0 ^ least(h.failures - 5, 6)))
+               SET broken_until = rvq.clock() + make_interval(secs => least(60, 2.0 ^ least(h.failures - 5, 6)))
              WHERE h.host = v_host.host AND h.failures >= 5;
         END IF;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION rvq.record_host_health(text[], boolean[], timestamptz) IS
+COMMENT ON FUNCTION rvq.record_host_health(text[], boolean[]) IS
     'Open, keep or close the breakers of these hosts.';

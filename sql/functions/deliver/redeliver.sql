@@ -36,7 +36,7 @@ BEGIN
                 v_outcome := 'redelivered';
                 EXIT;
             END IF;
-            UPDATE rvq.due_deliveries AS d SET due_at = rvq.clock(), tries = 0
+            UPDATE rvq.due_deliveries AS d SET due_at = rvq.clock(), wait_seconds = NULL, tries = 0
              WHERE d.id = v_id AND d.lease_token IS NULL;
             -- If neither, it was settled after the insert had met it, and is not pending any more: try once more.
             v_outcome := CASE WHEN FOUND THEN 'redelivered'

@@ -29,8 +29,8 @@ BEGIN
                   a.status_code, a.detail, a.answer),
     retried AS (
         UPDATE rvq.due_deliveries AS d
-           SET due_at = v_now + make_interval(secs => a.delay), lease_token = NULL, lease_expires_at = NULL,
-               claimed_at = NULL
+           SET due_at = (SELECT rvq.clock()) + make_interval(secs => a.delay), wait_seconds = ceil(a.delay),
+               lease_token = NULL, lease_expires_at = NULL, claimed_at = NULL
           FROM attempted AS a WHERE d.id = a.id AND d.lease_token = a.lease_token AND a.decision = 'retry'
         RETURNING d.id, d.attempt, d.queue, d.host, 'pending'::rvq.delivery_status AS status, a.seconds, a.outcome,
                   a.status_code, a.detail, a.answer),
@@ -48,7 +48,7 @@ BEGIN
           FROM ended AS e GROUP BY e.queue)
     SELECT array_agg(s.id), array_agg(s.host), array_agg(s.outcome IN ('delivered', 'gone', 'http_error'))
       INTO v_settled, v_hosts, v_healthy FROM settled AS s;
-    PERFORM rvq.record_host_health(v_hosts, v_healthy, v_now);
+    PERFORM rvq.record_host_health(v_hosts, v_healthy);
     RETURN coalesce(v_settled, '{}');
 END $$;
 COMMENT ON FUNCTION

@@ -1,7 +1,7 @@
--- A lease that ran out spends its attempt: back-off and retry, or failed. The token stays in the row, so that a late
--- report still counts as long as nobody took the sub_task over. Token and time (which is set while the sub_task is
--- claimed, and only then) are checked again where they are written: before the lock was held, a worker may have
--- reported or extended the lease. A batch is p_limit leases, and twenty times as many siblings that may be cancelled.
+-- A lease that ran out spends its attempt: back-off and retry, or failed. The token stays in the row: a late report
+-- still counts as long as nobody took the sub_task over. Token and time (set while the sub_task is claimed, and only
+-- then) are checked again where they are written, as a worker may have reported or extended the lease before the lock
+-- was held. A batch is p_limit leases, and twenty times as many siblings that may be cancelled.
 -- Locks: door, gates by number, sub_tasks by (queued_at, id), tasks by id.
 CREATE OR REPLACE FUNCTION rvq.expire_leases(p_limit integer) RETURNS TABLE (expired integer, is_full boolean)
 LANGUAGE plpgsql VOLATILE
@@ -10,7 +10,6 @@ SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
 AS $$
 DECLARE
     v_error constant text := '{"code":"lease_expired","message":"the lease expired before the worker reported"}';
-    -- See rvq.set_aside_sub_tasks.
     v_lost constant text := '{"code":"payload_lost","message":"the payload is damaged: no worker can have it"}';
     v_ids bigint[];
     v_tokens uuid[];
@@ -19,9 +18,10 @@ DECLARE
     v_statuses rvq.outcome_status[];
     v_gated bigint[];
     v_found integer;
-    v_now timestamptz := rvq.clock();
+    v_now timestamptz;
 BEGIN
     PERFORM rvq.hold_door();
+    v_now := rvq.clock();
     SELECT count(*), array_agg(l.id) FILTER (WHERE l.fits), array_agg(l.lease_token) FILTER (WHERE l.fits)
       INTO v_found, v_ids, v_tokens FROM rvq.list_expired_leases(p_limit, 20 * p_limit, v_now) AS l;
     expired := 0;
@@ -41,8 +41,9 @@ BEGIN
         RETURNING s.id, s.attempt, s.worker_id, s.lease_expires_at),
     retried AS (
         UPDATE rvq.open_sub_tasks AS s
-           SET status = 'scheduled', due_at = v_now + rvq.retry_delay(s.attempt), requeued = true,
-               lease_expires_at = NULL
+           SET status = 'scheduled', requeued = true, lease_expires_at = NULL,
+               (due_at, wait_seconds) = (SELECT rvq.clock() + d, ceil(extract(epoch FROM d))
+                                           FROM rvq.retry_delay(s.attempt) AS d)
           FROM unnest(v_ids, v_tokens) AS e(id, lease_token)
          WHERE s.id = e.id AND s.lease_token = e.lease_token AND s.lease_expires_at <= v_now
            AND s.attempt < s.max_attempts

@@ -23,7 +23,8 @@ BEGIN
     retried AS (
         UPDATE rvq.open_sub_tasks AS s
            SET status = CASE WHEN h.delay > '0' THEN 'scheduled' ELSE 'queued' END::rvq.sub_task_status,
-               due_at = CASE WHEN h.delay > '0' THEN p_now + h.delay END,
+               due_at = CASE WHEN h.delay > '0' THEN (SELECT rvq.clock()) + h.delay END,
+               wait_seconds = ceil(extract(epoch FROM h.delay)),
                requeued = true, lease_token = NULL, lease_expires_at = NULL
           FROM held AS h WHERE s.id = h.id
         RETURNING h.*, s.status),

@@ -26,23 +26,24 @@ BEGIN
     IF v_event.status <> 'failed' OR v_event.id & 16383 = 16383 THEN
         RETURN 'nothing_failed';
     END IF;
-    INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, succeeded, required, policy, run, queue,
-                                webhook_url, webhook_host, metadata, reopened_at)
-    VALUES (v_task.id, v_task.created_at, rvq.clock() + make_interval(secs => v_task.deadline_seconds), v_task.total,
-           v_task.total - v_event.succeeded, v_event.succeeded, v_task.required, v_task.policy,
-           v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata,
-           rvq.clock());
     INSERT INTO rvq.open_sub_tasks (id, queued_at, status, attempt, max_attempts, requeued, queue)
     SELECT i.id, coalesce(s.queued_at, v_task.created_at), 'queued', l.attempt,
            least(l.attempt + coalesce(s.max_attempts, 1), 32767), true, v_task.queue
       FROM generate_series(p_task_id + 1, p_task_id + v_task.total) AS i(id)
       LEFT JOIN rvq.sub_tasks AS s ON s.id = i.id
       CROSS JOIN LATERAL (SELECT o.status, o.attempt FROM rvq.outcomes AS o WHERE o.id = i.id AND o.status <> 'retrying'
-                           ORDER BY o.attempt DESC, o.ended_at DESC LIMIT 1) AS l
+                           ORDER BY o.attempt DESC, o.status DESC LIMIT 1) AS l
      WHERE l.status <> 'succeeded';
     INSERT INTO rvq.counter_deltas (queue, queued, failed, cancelled, tasks_open, tasks_started, tasks_failed)
     VALUES (v_task.queue, v_event.failed + v_event.cancelled, -v_event.failed, -v_event.cancelled, 1,
             (v_event.succeeded > 0)::integer, -1);
+    -- It comes last, and with it the clock: no wait is a part of the deadline.
+    INSERT INTO rvq.open_tasks (id, created_at, deadline_at, total, unfinished, succeeded, required, policy, run, queue,
+                                webhook_url, webhook_host, metadata, reopened_at)
+    VALUES (v_task.id, v_task.created_at, rvq.clock() + make_interval(secs => v_task.deadline_seconds), v_task.total,
+           v_task.total - v_event.succeeded, v_event.succeeded, v_task.required, v_task.policy,
+           v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata,
+           rvq.clock());
     RETURN 'retried';
 END $$;
 COMMENT ON FUNCTION rvq.retry_task(bigint) IS

@@ -1,12 +1,13 @@
 -- A database that was restored does not know how many ids the day had before. The time does: numbers begin at 2 330 for
 -- each second of the day, which a day of 2^28 has room for, and a million higher for each run that began on this day.
 -- So they are above what was lost as long as there were fewer tasks than that, and above what is stored in any case.
+-- Errors: RQ001 when ids can't say this day.
 -- Locks: those who begin a run or a day, in turn.
 CREATE OR REPLACE FUNCTION rvq.open_day(p_now timestamptz) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_day integer := rvq.day_at(p_now);
+    v_day integer := rvq.require_day(p_now);
     v_first bigint;
     v_base bigint := (SELECT d.base FROM rvq.id_days AS d WHERE d.day = rvq.day_at(p_now));
 BEGIN

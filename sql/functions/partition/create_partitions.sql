@@ -2,18 +2,19 @@
 -- parent and attached, which takes no lock that readers or writers of the parent would wait for. Rows are found by id
 -- alone, so statistics of what partners and workers sent are never asked for; gathering them each time a day has grown
 -- by a tenth took a core for half a second.
+-- Errors: RQ001 when ids can't say this day.
 -- Locks: the partitions' advisory lock, alone; parents in SHARE UPDATE EXCLUSIVE.
 CREATE OR REPLACE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_today integer := rvq.day_at(rvq.clock());
+    v_today integer := rvq.require_day(rvq.clock());
     v_table text;
     v_partition text;
     v_created integer := 0;
 BEGIN
     PERFORM pg_advisory_xact_lock(1, 1);
-    FOR v_day IN v_today .. v_today + p_days_ahead LOOP
+    FOR v_day IN v_today .. least(v_today + p_days_ahead, 32766) LOOP
         FOREACH v_table IN ARRAY ARRAY['tasks', 'sub_tasks', 'outcomes', 'events', 'delivery_attempts'] LOOP
             v_partition := v_table || '_' || v_day;
             CONTINUE WHEN to_regclass('rvq.' || v_partition) IS NOT NULL;

@@ -42,7 +42,8 @@ BEGIN
     RETURN QUERY
     SELECT 'create_partitions', count(*), NULL::float8, coalesce(min(d.day) <= v_today + 1, false)
       FROM generate_series(v_today, v_today + 7) AS d(day)
-     WHERE to_regclass('rvq.sub_tasks_' || d.day) IS NULL OR to_regclass('rvq.outcomes_' || d.day) IS NULL;
+     WHERE to_regclass(format('rvq.%I', 'sub_tasks_' || d.day)) IS NULL
+        OR to_regclass(format('rvq.%I', 'outcomes_' || d.day)) IS NULL;
 END $$;
 COMMENT ON FUNCTION rvq.list_due_steps(integer) IS
     'Return for each step of maintenance how much is due, for how many seconds, and whether that is late.';

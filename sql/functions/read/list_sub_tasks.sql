@@ -17,7 +17,8 @@ AS $$
           LEFT JOIN rvq.open_sub_tasks AS o ON o.id = s.id
           LEFT JOIN LATERAL (SELECT * FROM rvq.outcomes AS c
                               WHERE c.id = s.id AND (o.id IS NOT NULL OR c.status <> 'retrying')
-                              ORDER BY c.attempt DESC, c.ended_at DESC, c.status = 'retrying' LIMIT 1) AS l ON true
+                              ORDER BY c.attempt DESC, c.status = 'retrying', c.status DESC, c.ended_at DESC
+                              LIMIT 1) AS l ON true
           CROSS JOIN LATERAL (SELECT CASE WHEN o.id IS NOT NULL THEN o.status::text ELSE l.status::text END
                                   AS status) AS v
          WHERE s.id > greatest(p_after, p_task_id) AND s.id <= p_task_id | 16383 AND p_task_id & 16383 = 0
