@@ -65,6 +65,21 @@ def wait_for_standbys(observer: Connection, names: str) -> None:
     ask(observer, f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
     ask(observer, "SELECT pg_reload_conf()")
     wait_until(lambda: ask(observer, "SHOW synchronous_standby_names") == [(names,)], "it is in force")
+    if names == "ghost":
+        wait_until(lambda: commits_wait(observer), "commits wait, since the checkpointer knows of it", 60)
+
+
+def commits_wait(observer: Connection) -> bool:
+    """Whether a commit waits for a standby; it is cancelled then."""
+    connection = psycopg2.connect(observer.dsn, password=observer.info.password)
+    connection.autocommit = True
+    waits = f"pid = {connection.info.backend_pid} AND wait_event = 'SyncRep'"
+    cancel = f"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE {waits}"
+    with contextlib.closing(connection), background(ask, connection, WRITE) as commit:
+        waited: list[tuple[object, ...]] = []
+        while not (waited or commit.done()):
+            waited = ask(observer, cancel)
+        return bool(waited)
 
 
 def backends(observer: Connection) -> int:
@@ -183,6 +198,7 @@ def test_a_standby_that_comes_back_brings_everything_back(own_cluster: Cluster, 
         wait_for_standbys(observer, "*")
         assert outcome_of(pool, WRITE) == "stored"
         standby.stop()
+        wait_until(lambda: commits_wait(observer), "commits wait", 60)
         assert outcome_of(pool, WRITE) == "OutcomeUnknown"
         assert outcome_of(pool, WRITE) == "DatabaseNotStoring"
         standby.start()
