@@ -18,6 +18,10 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 
+def nothing() -> None:
+    """Do nothing, after a round of a loop."""
+
+
 class Loop:
     """Calls `step` until `stop`. `step` returns seconds to pause; `wake` ends a pause early.
 
@@ -25,9 +29,7 @@ class Loop:
     too, of a loop that could do nothing better.
     """
 
-    def __init__(
-        self, name: str, step: Callable[[], float], on_round: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, name: str, step: Callable[[], float], on_round: Callable[[], None] = nothing) -> None:
         self.name = name
         self._step = step
         self._on_round = on_round

@@ -18,8 +18,21 @@ from typing import Final, NamedTuple
 
 from app.db import Row, StatementTimeout
 from app.db.partitions import DAYS_AHEAD
-from dispatcher.loops import Loop
+from dispatcher.loops import Loop, nothing
 from dispatcher.metrics import Metrics
+from dispatcher.statements import (
+    ABANDONED,
+    AUDIT,
+    EXPIRE,
+    FIGURES,
+    FLOORS,
+    FOLLOW,
+    GIVE_UP,
+    OVERDUE,
+    RESCUE,
+    RETENTION,
+    SWEEP,
+)
 from dispatcher.store import Store
 
 log = logging.getLogger(__name__)
@@ -86,7 +99,8 @@ def export_figures(rows: list[Row], metrics: Metrics) -> Done:
     metrics.set_by_label(metrics.oldest_due, figures["oldest_due"])
     metrics.set_by_label(metrics.dead_tuples, figures["dead_tuples"])
     metrics.set_by_label(metrics.table_bytes, figures["table_bytes"])
-    metrics.oldest_transaction.set(figures["oldest_transaction"][""])
+    metrics.set_by_label(metrics.horizon, figures["horizon"])
+    metrics.oldest_transaction.set(max(figures["horizon"].values(), default=0.0))
     metrics.set_by_label(metrics.set_aside, figures["set_aside"])
     metrics.open_days.set(figures["open_days"][""])
     metrics.set_by_label(metrics.step_due, figures["due"])
@@ -106,46 +120,6 @@ def export_drift(rows: list[Row], metrics: Metrics) -> Done:
 
 # Open work keeps the facts of its whole day. So a task is failed that is unfinished so long after retention.
 ABANDONED_AFTER_DAYS = 90
-RETENTION = "SELECT rvq.drop_expired_partitions({retention_days})"
-GIVE_UP = "SELECT rvq.give_up_deliveries({retention_days}, {batch})"
-ABANDONED = """
-SELECT (SELECT ARRAY[a.abandoned, a.last_id]
-          FROM rvq.end_abandoned_tasks({abandoned_days}, {after}, {batch}) AS a)"""
-EXPIRE = "SELECT (SELECT ARRAY[e.expired, e.is_full::integer] FROM rvq.expire_leases({batch}) AS e)"
-OVERDUE = "SELECT (SELECT ARRAY[e.ended, e.is_full::integer] FROM rvq.end_overdue_tasks({batch}) AS e)"
-FLOORS = """
-SELECT (SELECT ARRAY[f.raised::text, f.last_queue] FROM rvq.raise_claim_floors('{after}', {batch}) AS f)"""
-# A walk over too many dead entries is halved to so many seconds below the floor; the whole one has no bound.
-RESCUE = "SELECT rvq.rescue_below_floors({batch}, nullif({batch}, 1000))"
-FOLLOW = """
-SELECT (SELECT ARRAY[c.shortened, c.last_id] FROM rvq.follow_clock({after}, {batch}) AS c)"""
-# The sub-select is evaluated after the lock is taken; a function in FROM might be called before.
-SWEEP = """
-SELECT (SELECT ARRAY[s.stranded, s.last_id] FROM rvq.sweep_stranded_tasks({after}, {batch}) AS s)"""
-FIGURES = """
-SELECT 'oldest_due', h.host, greatest(0, extract(epoch FROM rvq.clock() - h.oldest_due_at))::float8
-  FROM rvq.list_due_hosts() AS h
-UNION ALL
-SELECT f.figure, t.relname, f.value
-  FROM pg_stat_user_tables AS t
- CROSS JOIN LATERAL (VALUES ('dead_tuples', t.n_dead_tup),
-                            ('table_bytes', pg_total_relation_size(t.relid))) AS f(figure, value)
- WHERE t.schemaname = 'rvq'
-   AND t.relname IN ('open_tasks', 'open_sub_tasks', 'due_deliveries', 'counter_deltas', 'idempotency_keys')
-UNION ALL
-SELECT 'set_aside', s.reason, count(*)::float8 FROM rvq.set_aside AS s GROUP BY s.reason
-UNION ALL
-SELECT 'open_days', '', count(*)::float8 FROM rvq.list_open_days({retention_days})
-UNION ALL
-SELECT f.figure, s.step, f.value
-  FROM rvq.list_due_steps({retention_days}) AS s
- CROSS JOIN LATERAL (VALUES ('due', s.due::float8), ('behind', s.seconds)) AS f(figure, value)
- WHERE f.value IS NOT NULL
-UNION ALL
-SELECT 'oldest_transaction', '',
-       coalesce(max(extract(epoch FROM clock_timestamp() - a.xact_start)), 0)::float8
-  FROM pg_stat_activity AS a WHERE a.backend_type = 'client backend' AND a.datname = current_database()"""
-AUDIT = "SELECT a.queue, a.counter, a.counted, a.truth FROM rvq.audit() AS a WHERE a.counted <> a.truth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +228,10 @@ class StepRunner:
         return done.more or (step.start is None and 0 < batch <= done.rows)
 
 
-def maintenance_loops(store: Store, metrics: Metrics, retention_days: int) -> list[Loop]:
-    """Return a loop for each step."""
-    return [Loop(step.name, StepRunner(step, store, metrics, retention_days).step) for step in STEPS]
+def maintenance_loops(
+    store: Store, metrics: Metrics, retention_days: int, on_round: Callable[[], None] = nothing
+) -> list[Loop]:
+    """Return a loop for each step; `on_round` is called after each round of the first, twice a second."""
+    runners = (StepRunner(step, store, metrics, retention_days) for step in STEPS)
+    named = zip(STEPS, runners, strict=True)
+    return [Loop(step.name, runner.step, on_round if step is STEPS[0] else nothing) for step, runner in named]

@@ -52,7 +52,10 @@ class Metrics:
         self.table_bytes = gauge("rvq_table_bytes", "Size with indexes", ["table"])
         self.set_aside = gauge("rvq_set_aside", "What was found damaged and was ended", ["reason"])
         self.open_days = gauge("rvq_open_days", "Days past retention that an open task or delivery keeps")
-        self.oldest_transaction = gauge("rvq_oldest_transaction_seconds", "Age of the oldest transaction")
+        self.oldest_transaction = gauge(
+            "rvq_oldest_transaction_seconds", "Age of what holds vacuum back longest, whatever its kind"
+        )
+        self.horizon = gauge("rvq_horizon_seconds", "Age of what holds vacuum back longest", ["kind"])
 
     def record(self, result: Result) -> None:
         """Count an attempt that was recorded. Called by the settle loop only."""

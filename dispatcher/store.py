@@ -52,7 +52,8 @@ class Store:
     ) -> list[Delivery]:
         """Lease up to `limit` deliveries that are due, of each host up to its limit."""
         expires_at = time.monotonic() + lease_seconds
-        rows = self._pool.rows(CLAIM, (limit, lease_seconds, host_limit, *host_limits))
+        # What no standby has confirmed is not sent: it may be undone, and a webhook can't be.
+        rows = self._pool.change_rows(CLAIM, (limit, lease_seconds, host_limit, *host_limits))
         return [
             Delivery(id_, attempt, tries, url, host, body.encode(), token, waited, expires_at)
             for id_, attempt, tries, url, host, body, token, waited in rows
@@ -61,12 +62,12 @@ class Store:
     def settle(self, results: Sequence[Result]) -> set[int]:
         """Record attempts and what follows; return the ids of those whose lease still held."""
         columns = zip(*map(_settle_row, results), strict=True)
-        return set(self._pool.value(SETTLE, [list(column) for column in columns]))
+        return set(self._pool.change(SETTLE, [list(column) for column in columns], may_be_local=True))
 
     def release(self, deliveries: Sequence[Delivery]) -> int:
         """Give back deliveries that were not started, and return how many: no attempt is spent."""
         ids, tokens = [d.id for d in deliveries], [d.lease_token for d in deliveries]
-        return int(self._pool.value(RELEASE, (ids, tokens)))
+        return int(self._pool.change(RELEASE, (ids, tokens), may_be_local=True))
 
     def run_step(self, sql: str, lock_key: int | None, *, is_slow: bool) -> list[Row] | None:
         """Run a maintenance step's SELECT and return its rows, or None while another dispatcher runs it."""
@@ -74,9 +75,12 @@ class Store:
         if is_slow:
             # Whoever writes first after a server's start records it, and others wait for that to commit.
             pool.rows("SELECT rvq.know_server()")
+        # Set again, as a pooler may have dropped what the pool asked for when it connected.
+        limit_ms = SLOW_STATEMENT_MS if is_slow else None
         if lock_key is None:
-            return pool.rows(sql)
-        return pool.rows(sql + IF_ALONE.format(lock_key=lock_key)) or None
+            return pool.rows(sql, limit_ms=limit_ms)
+        statement = sql + IF_ALONE.format(lock_key=lock_key)
+        return pool.change_rows(statement, limit_ms=limit_ms, may_be_local=True) or None
 
 
 def make_store(settings: Settings) -> Store:

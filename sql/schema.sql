@@ -266,25 +266,25 @@ CREATE FUNCTION rvq.check_admission() RETURNS text
 DECLARE
     v_refusal text;
 BEGIN
+    PERFORM rvq.note_xid();
     UPDATE rvq.admission AS a
-       SET checked_at = rvq.clock(), backlog = s.backlog, transaction_age = s.transaction_age,
+       SET checked_at = rvq.clock(), backlog = s.backlog, transaction_age = coalesce(h.age, '0'),
            dead_tuples = s.dead_tuples,
            refusal = CASE
                WHEN s.backlog > a.max_backlog
                    THEN format('%s sub_tasks wait; the bound is %s', s.backlog, a.max_backlog)
-               WHEN s.transaction_age > a.max_transaction_age
-                   THEN format('a transaction is open for %s; the bound is %s',
-                               date_trunc('second', s.transaction_age), a.max_transaction_age)
+               WHEN h.age > a.max_transaction_age
+                   THEN format('%s for %s (%s); the bound is %s', CASE WHEN h.kind IN ('session', 'prepared')
+                                   THEN 'a transaction is open' ELSE 'vacuum is held back' END,
+                               date_trunc('second', h.age), h.holder, a.max_transaction_age)
                WHEN s.dead_tuples > a.max_dead_tuples
                    THEN format('%s dead tuples wait for vacuum; the bound is %s', s.dead_tuples, a.max_dead_tuples) END
       FROM (SELECT (SELECT coalesce(sum(c.queued + c.scheduled), 0) FROM rvq.counters AS c)::bigint AS backlog,
-                   (SELECT coalesce(max(clock_timestamp() - t.xact_start), '0') FROM pg_stat_activity AS t
-                     WHERE t.backend_xmin IS NOT NULL AND t.datname = current_database()
-                       AND t.pid <> pg_backend_pid()) AS transaction_age,
                    (SELECT coalesce(sum(t.n_dead_tup), 0) FROM pg_stat_user_tables AS t
                      WHERE t.schemaname = 'rvq' AND t.relname IN (
                          'open_tasks', 'open_sub_tasks', 'due_deliveries', 'counter_deltas'))::bigint AS dead_tuples
            ) AS s
+      LEFT JOIN (SELECT * FROM rvq.list_horizon_holders() AS l ORDER BY l.age DESC LIMIT 1) AS h ON true
     RETURNING a.refusal INTO v_refusal;
     RETURN v_refusal;
 END $$;
@@ -512,7 +512,8 @@ END $$;
 COMMENT ON FUNCTION rvq.complete_sub_tasks(p_worker_ids text[], p_ids bigint[], p_lease_tokens uuid[], p_succeeded boolean[], p_results text[], p_errors text[], p_retryable boolean[], p_retry_after double precision[]) IS 'Store reports of workers; return for each, in order, succeeded, retrying, failed, duplicate, stale or unknown.';
 
 CREATE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_today integer := rvq.require_day(rvq.clock());
@@ -534,6 +535,9 @@ BEGIN
                       WHERE a.attrelid = format('rvq.%I', v_partition)::regclass AND a.attlen = -1 AND a.attnum > 0);
             EXECUTE format('ALTER TABLE rvq.%I ATTACH PARTITION rvq.%I FOR VALUES FROM (%s) TO (%s)',
                            v_table, v_partition, v_day::bigint << 48, (v_day + 1)::bigint << 48);
+            IF v_table IN ('outcomes', 'delivery_attempts') THEN -- No primary key, and publications ask for one.
+                EXECUTE format('ALTER TABLE rvq.%I REPLICA IDENTITY FULL', v_partition);
+            END IF;
             EXECUTE format('COMMENT ON TABLE rvq.%I IS %L', v_partition,
                            format('rvq.%s of %s', v_table, '2024-01-01'::date + v_day));
             v_created := v_created + 1;
@@ -715,7 +719,8 @@ END $_$;
 COMMENT ON FUNCTION rvq.drop_day_of_tasks(p_day integer, p_days integer) IS 'Drop the tasks of a day that ended p_days ago, counters included; return false when it did not, or a lock was not to be had.';
 
 CREATE FUNCTION rvq.drop_expired_partitions(p_days integer) RETURNS integer
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_partition record;
@@ -1500,6 +1505,42 @@ $$;
 
 COMMENT ON FUNCTION rvq.list_expired_partitions(p_days integer) IS 'Return the next partition to drop of each day that ended more than p_days ago, oldest first.';
 
+CREATE FUNCTION rvq.list_horizon_holders() RETURNS TABLE(kind text, holder text, age interval)
+    LANGUAGE sql
+    AS $$
+    WITH holders AS (
+        SELECT 'session' AS kind,
+               concat_ws(', ', format('pid %s of %s', a.pid, coalesce(nullif(a.application_name, ''), '?')), a.state)
+                   AS holder,
+               greatest(age(a.backend_xid), age(a.backend_xmin)) AS xids, clock_timestamp() - a.xact_start AS open_for
+          FROM pg_stat_activity AS a
+         WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
+           AND num_nonnulls(a.backend_xid, a.backend_xmin) > 0
+           AND NOT EXISTS (SELECT FROM pg_stat_progress_vacuum AS v WHERE v.pid IN (a.pid, a.leader_pid))
+        UNION ALL
+        SELECT 'standby', format('standby %s without a slot', a.application_name), age(a.backend_xmin), NULL
+          FROM pg_stat_activity AS a JOIN pg_stat_replication AS r ON r.pid = a.pid
+         WHERE a.datname IS NULL AND a.backend_xmin IS NOT NULL
+        UNION ALL
+        SELECT 'prepared', format('prepared transaction %s', p.gid), age(p.transaction), clock_timestamp() - p.prepared
+          FROM pg_prepared_xacts AS p WHERE p.database = current_database()
+        UNION ALL
+        SELECT 'slot', format('replication slot %s', s.slot_name), age(s.xmin), NULL
+          FROM pg_replication_slots AS s WHERE s.xmin IS NOT NULL AND s.wal_status IS DISTINCT FROM 'lost')
+    SELECT h.kind, h.holder,
+           CASE h.kind WHEN 'session' THEN coalesce(least(h.open_for, t.at_most), t.at_least, '0')
+                       ELSE coalesce(greatest(h.open_for, t.at_least), '0') END
+      FROM holders AS h
+     CROSS JOIN LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint - h.xids AS xid) AS x
+     CROSS JOIN LATERAL (
+         SELECT rvq.clock() - (SELECT b.at FROM rvq.xid_times AS b WHERE b.xid <= x.xid ORDER BY b.xid DESC LIMIT 1)
+                    AS at_most,
+                rvq.clock() - (SELECT f.at FROM rvq.xid_times AS f WHERE f.xid > x.xid ORDER BY f.xid LIMIT 1)
+                    AS at_least) AS t
+$$;
+
+COMMENT ON FUNCTION rvq.list_horizon_holders() IS 'Return what keeps vacuum from removing dead rows here (session, prepared, slot, standby), by name, with its age.';
+
 CREATE FUNCTION rvq.list_open_days(p_days integer) RETURNS TABLE(day integer, open_task bigint, due_delivery bigint)
     LANGUAGE sql
     AS $$
@@ -1612,6 +1653,16 @@ END $$;
 
 COMMENT ON FUNCTION rvq.lock_sub_tasks(p_ids bigint[]) IS 'Lock these open sub_tasks in the one lock order.';
 
+CREATE FUNCTION rvq.maintenance_seconds() RETURNS double precision
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT greatest(0, extract(epoch FROM rvq.clock() - coalesce(
+               (SELECT a.checked_at FROM rvq.admission AS a WHERE a.checked_at > '-infinity'),
+               (SELECT min(m.applied_at) FROM rvq.schema_migrations AS m))))::float8
+$$;
+
+COMMENT ON FUNCTION rvq.maintenance_seconds() IS 'Return how many seconds ago a dispatcher last did its maintenance.';
+
 CREATE FUNCTION rvq.new_task_id(p_time timestamp with time zone, p_gated boolean, p_base bigint) RETURNS bigint
     LANGUAGE sql
     AS $$
@@ -1630,6 +1681,22 @@ CREATE FUNCTION rvq.note_set_aside(p_kind text, p_ids bigint[], p_reason text, p
 $$;
 
 COMMENT ON FUNCTION rvq.note_set_aside(p_kind text, p_ids bigint[], p_reason text, p_now timestamp with time zone) IS 'Write down what was found damaged, and why, for rvq doctor and the metrics.';
+
+CREATE FUNCTION rvq.note_xid() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    v_now timestamptz := rvq.clock();
+    v_next bigint := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
+BEGIN
+    DELETE FROM rvq.xid_times AS t WHERE t.at > v_now OR t.at < v_now - interval '1 day' OR t.xid > v_next;
+    INSERT INTO rvq.xid_times (xid, at)
+    SELECT v_next, v_now
+     WHERE NOT EXISTS (SELECT FROM rvq.xid_times AS t WHERE t.at > v_now - interval '10 seconds')
+    ON CONFLICT (xid) DO NOTHING;
+END $$;
+
+COMMENT ON FUNCTION rvq.note_xid() IS 'Note which transaction is the next at this time, if none was noted of late.';
 
 CREATE FUNCTION rvq.oldest_queued_at(p_queue text) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
@@ -1654,7 +1721,8 @@ END $$;
 COMMENT ON FUNCTION rvq.oldest_queued_at(p_queue text) IS 'Return since when the oldest queued sub_task of a queue is queued.';
 
 CREATE FUNCTION rvq.open_day(p_now timestamp with time zone) RETURNS bigint
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_day integer := rvq.require_day(p_now);
@@ -1926,7 +1994,8 @@ COMMENT ON COLUMN rvq.server_runs.first_xid IS 'No event of an earlier run has t
 COMMENT ON COLUMN rvq.server_runs.xid_offset IS 'How far the xids of its events are ahead of the server''s own: a restored database may be on a younger server.';
 
 CREATE FUNCTION rvq.record_server() RETURNS rvq.server_runs
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_run rvq.server_runs;
@@ -2182,7 +2251,8 @@ END $$;
 COMMENT ON FUNCTION rvq.rescue_below_floors(p_limit integer, p_seconds double precision) IS 'Requeue sub_tasks that are queued below their queue''s floor, or at a time ahead, in batches; return how many.';
 
 CREATE FUNCTION rvq.reset() RETURNS void
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     v_tables text;
@@ -2191,7 +2261,8 @@ BEGIN
     SELECT string_agg(format('ONLY %s', c.oid::regclass), ', ') INTO v_tables
       FROM pg_class AS c
      WHERE c.relnamespace = 'rvq'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
-       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'server_runs', 'id_days', 'queues', 'admission');
+       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'schema_roles', 'server_runs',
+                             'id_days', 'xid_times', 'queues', 'admission');
     FOR i IN 1 .. 1000 LOOP
         EXIT WHEN v_tables IS NULL;
         BEGIN
@@ -2770,6 +2841,8 @@ CREATE TABLE rvq.counter_deltas (
 )
 WITH (autovacuum_vacuum_scale_factor='0.0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_threshold='-1', autovacuum_analyze_threshold='100000');
 
+ALTER TABLE ONLY rvq.counter_deltas REPLICA IDENTITY FULL;
+
 COMMENT ON TABLE rvq.counter_deltas IS 'Changes of counters, appended by the transaction that made them and not folded yet. NULL is 0 and takes no room.';
 
 CREATE TABLE rvq.counters (
@@ -2861,6 +2934,8 @@ CREATE TABLE rvq.delivery_attempts (
     answer bytea
 )
 PARTITION BY RANGE (id);
+
+ALTER TABLE ONLY rvq.delivery_attempts REPLICA IDENTITY FULL;
 
 COMMENT ON TABLE rvq.delivery_attempts IS 'Fact: one POST of one event. status is that of the delivery once this attempt had ended.';
 
@@ -2999,6 +3074,8 @@ CREATE TABLE rvq.outcomes (
 )
 PARTITION BY RANGE (id);
 
+ALTER TABLE ONLY rvq.outcomes REPLICA IDENTITY FULL;
+
 COMMENT ON TABLE rvq.outcomes IS 'Fact: how one attempt of a sub_task ended. lease_token is set where a worker reported it.';
 
 CREATE TABLE rvq.queues (
@@ -3033,6 +3110,14 @@ CREATE TABLE rvq.schema_migrations (
 COMMENT ON TABLE rvq.schema_migrations IS 'The migrations that this database has had.';
 
 COMMENT ON COLUMN rvq.schema_migrations.release IS 'The release (sql/releases.toml) that brought it.';
+
+CREATE TABLE rvq.schema_roles (
+    part text NOT NULL,
+    role name NOT NULL,
+    CONSTRAINT schema_roles_part_check CHECK ((part = ANY (ARRAY['api'::text, 'dispatcher'::text])))
+);
+
+COMMENT ON TABLE rvq.schema_roles IS 'The roles that have been given what the API or the dispatcher needs. Each migration does it again.';
 
 CREATE TABLE rvq.set_aside (
     kind text NOT NULL,
@@ -3072,6 +3157,13 @@ WITH (fillfactor='50');
 
 COMMENT ON TABLE rvq.webhook_hosts IS 'Receivers by host: the breaker. While broken, its deliveries wait and spend no attempts.';
 
+CREATE TABLE rvq.xid_times (
+    xid bigint NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE rvq.xid_times IS 'When the next transaction was this one, every ten seconds of the last day (see rvq.list_horizon_holders).';
+
 ALTER TABLE ONLY rvq.admission
     ADD CONSTRAINT admission_pkey PRIMARY KEY (only_row);
 
@@ -3108,6 +3200,9 @@ ALTER TABLE ONLY rvq.schema_functions
 ALTER TABLE ONLY rvq.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (version);
 
+ALTER TABLE ONLY rvq.schema_roles
+    ADD CONSTRAINT schema_roles_pkey PRIMARY KEY (part, role);
+
 ALTER TABLE ONLY rvq.server_runs
     ADD CONSTRAINT server_runs_pkey PRIMARY KEY (id);
 
@@ -3125,6 +3220,9 @@ ALTER TABLE ONLY rvq.tasks
 
 ALTER TABLE ONLY rvq.webhook_hosts
     ADD CONSTRAINT webhook_hosts_pkey PRIMARY KEY (host);
+
+ALTER TABLE ONLY rvq.xid_times
+    ADD CONSTRAINT xid_times_pkey PRIMARY KEY (xid);
 
 CREATE INDEX delivery_attempts_dead ON ONLY rvq.delivery_attempts USING btree (id) WHERE (status = 'dead'::rvq.delivery_status);
 

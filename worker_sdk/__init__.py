@@ -12,8 +12,8 @@
         WordCount.run()
 
 To read the source, start with `_worker`, which puts the threads together. `_claimer`, `_heartbeat` and
-`_completer` are one loop each, `_slots` runs handlers (`_child` in processes of their own), and `_leases` is
-what they all share.
+`_completer` are one loop each, `_slots` runs handlers (`_process` in processes of their own), and `_leases`
+is what they all share.
 """
 
 from ._errors import (

@@ -1,10 +1,11 @@
 """The four worker calls over any transport: requests are built, responses checked, statuses become errors."""
 
 import json
+import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from ._errors import APIError, Denied, Rejected, Unavailable
 from ._json import array_of, as_written, decode, encode, object_of
@@ -36,15 +37,13 @@ class Client:
     def __init__(self, transport: Transport, worker_id: str) -> None:
         self._transport = transport
         self._worker_id = worker_id
+        self._pid: int | None = None  # of the process that made the first call
 
     def claim(self, limit: int, lease_seconds: int, queues: Sequence[str]) -> list[Claimed]:
         fields = {"limit": limit, "lease_seconds": lease_seconds, "queues": list(queues)}
         body = self._post("claim", self._body(fields))
         try:
-            return [
-                Claimed(payload_bytes=members.pop("payload"), **members)
-                for members in decode(body, _CLAIM)["sub_tasks"]
-            ]
+            return [_claimed(members) for members in decode(body, _CLAIM)["sub_tasks"]]
         except (ValueError, KeyError, TypeError) as error:
             raise Unavailable(f"the claim's answer makes no sense: {error!r}") from error
 
@@ -67,10 +66,24 @@ class Client:
         return encode({"worker_id": self._worker_id, **fields})
 
     def _post(self, verb: str, body: bytes) -> bytes:
+        if self._pid is None:
+            self._pid = os.getpid()
+        elif self._pid != os.getpid():
+            raise Unavailable(f"a fork of the worker must not {verb} in its name")
         response = self._transport.post(f"/v1/sub_tasks/{verb}", body)
         if response.status != 200:
             _raise(verb, response)
         return response.body
+
+
+def _claimed(members: dict[str, Any]) -> Claimed:
+    """Return a sub_task of a response. Raises KeyError or TypeError unless its members are right."""
+    one = Claimed(payload_bytes=members.pop("payload"), **members)
+    texts = (one.id, one.task_id, one.queue, one.lease_token)
+    numbers = (one.index, one.attempt, one.max_attempts)
+    if not all(type(text) is str for text in texts) or not all(type(number) is int for number in numbers):
+        raise TypeError(f"members of other types: {members}")
+    return one
 
 
 def _names(leases: Sequence[Leased]) -> list[dict[str, str]]:
@@ -81,7 +94,7 @@ def _outcomes(body: bytes, expected: int) -> list[str]:
     """Return the outcomes of a response. Raises Unavailable unless there are as many as expected."""
     try:
         outcomes = [result["outcome"] for result in json.loads(body)["results"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise Unavailable(f"the answer makes no sense: {error!r}") from error
     if len(outcomes) != expected or not all(isinstance(outcome, str) for outcome in outcomes):
         raise Unavailable(f"the answer has {len(outcomes)} outcomes for {expected} items")

@@ -1,6 +1,5 @@
 """The completer reports outcomes in batches and loses none: what got no response is sent again unchanged."""
 
-import logging
 import threading
 import time
 from collections import deque
@@ -10,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from ._client import MAX_BATCH, Client
 from ._errors import APIError, Rejected
 from ._leases import Lease, Leases
+from ._logs import logger
 from ._loop import UNTIL_WOKEN, Backoff
 from ._outcome import Outcome, failure
-
-logger = logging.getLogger("worker_sdk")
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 MAX_BACKLOG = 2 * MAX_BATCH  # undelivered outcomes at which claiming pauses

@@ -1,6 +1,5 @@
-"""The heartbeat extends every held lease, and tells handlers whose work has become pointless."""
+"""The heartbeat extends leases; the watch tells handlers whose time is up, or whose lease may be gone."""
 
-import logging
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -8,11 +7,12 @@ from collections.abc import Callable, Sequence
 from ._client import MAX_BATCH, Client
 from ._errors import APIError
 from ._leases import Lease, Leases, Reason, State
+from ._logs import logger
 from ._loop import Backoff
 
-logger = logging.getLogger("worker_sdk")
-
 LOST = {"cancelled": Reason.CANCELLED, "stale": Reason.STALE, "unknown": Reason.STALE}
+UNTOLD = (None, Reason.EXPIRED)
+WORTH_EXTENDING = (None, Reason.EXPIRED, Reason.SHUTDOWN)
 
 
 class Heartbeat:
@@ -29,29 +29,36 @@ class Heartbeat:
         self._due = clock() + self._interval()
 
     def step(self) -> float:
-        """Send a heartbeat if it is time. Return the seconds until the next one or a handler's time limit."""
-        self._stop_overdue()
+        """Send a heartbeat if it is time. Return the seconds until the next one."""
         if self._clock() >= self._due:
-            self._due = self._clock() + self._beat()
-        return max(0.0, min([self._due, *self._deadlines()]) - self._clock())
+            # Counted from before the request: one that hangs delays no other.
+            wait_from = self._clock()
+            wait = self._beat()
+            self._due = max(wait_from + wait, self._clock())
+        return self._due - self._clock()
 
     def _interval(self) -> float:
         return self._lease_seconds / 3 * random.uniform(0.8, 1.0)
 
     def _beat(self) -> float:
         """Send one heartbeat for all leases. Return the seconds until the next."""
-        leases = [
-            lease for lease in self._leases.all() if lease.reason is None or lease.reason is Reason.SHUTDOWN
-        ]
+        leases = [lease for lease in self._leases.all() if lease.reason in WORTH_EXTENDING]
+        leases.sort(key=lambda lease: lease.expires)
         try:
             for start in range(0, len(leases), MAX_BATCH):
                 self._extend(leases[start : start + MAX_BATCH])
         except APIError as error:
-            wait = self._backoff.failed(error.retry_after)
+            wait = min(self._backoff.failed(error.retry_after), self._patience(leases))
             logger.warning("heartbeat for %d leases failed, again in %.1f s: %s", len(leases), wait, error)
             return wait
         self._backoff.succeeded()
         return self._interval()
+
+    def _patience(self, leases: Sequence[Lease]) -> float:
+        """Return how long the next beat may wait at most, whatever Retry-After says: half of what is left."""
+        now = self._clock()
+        left = min((lease.expires - now for lease in leases if lease.expires > now), default=0.0)
+        return max(left / 2, self._lease_seconds / 9)
 
     def _extend(self, leases: Sequence[Lease]) -> None:
         expires = self._clock() + self._lease_seconds
@@ -67,18 +74,41 @@ class Heartbeat:
             logger.info("sub_task %s is to stop: %s", lease.id, reason.value, extra={"sub_task_id": lease.id})
             lease.cancel(reason)
 
-    def _stop_overdue(self) -> None:
+
+class Watch:
+    """The watch tells running handlers what the clock says, also while a heartbeat hangs."""
+
+    def __init__(
+        self, leases: Leases, lease_seconds: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._leases = leases
+        self._look_seconds = lease_seconds / 10
+        self._clock = clock
+
+    def step(self) -> float:
+        """Tell handlers. Return the seconds until the next may have to be told."""
         now = self._clock()
         for lease in self._leases.running():
-            if lease.deadline is not None and lease.deadline <= now and lease.reason is None:
+            if lease.deadline is not None and lease.deadline <= now and lease.reason in UNTOLD:
                 logger.warning("sub_task %s ran out of time", lease.id, extra={"sub_task_id": lease.id})
                 lease.cancel(Reason.TIMEOUT)
+            elif lease.reason is None and lease.expires <= now:
+                logger.warning(
+                    "the lease of sub_task %s may be gone: no heartbeat got through",
+                    lease.id,
+                    extra={"sub_task_id": lease.id},
+                )
+                lease.cancel(Reason.EXPIRED)
+        return max(0.0, min(self._moments(now)) - now)
 
-    def _deadlines(self) -> list[float]:
-        """Return when running handlers run out of time, and when one that starts now would."""
-        if self._leases.timeout_seconds is None:
-            return []
-        deadlines = [
-            lease.deadline for lease in self._leases.running() if lease.deadline and lease.reason is None
-        ]
-        return [*deadlines, self._clock() + self._leases.timeout_seconds]
+    def _moments(self, now: float) -> list[float]:
+        """Return when running handlers have to be told something, and when one that starts now would."""
+        moments = [now + self._look_seconds]
+        if self._leases.timeout_seconds is not None:
+            moments.append(now + self._leases.timeout_seconds)
+        for lease in self._leases.running():
+            if lease.reason is None:
+                moments += [lease.expires, lease.deadline or lease.expires]
+            elif lease.reason is Reason.EXPIRED and lease.deadline is not None:
+                moments.append(lease.deadline)
+        return moments

@@ -30,6 +30,7 @@ class Reason(Enum):
 
     CANCELLED = "cancelled"  # RVQ cancelled it
     STALE = "stale"  # the lease is someone else's, or unknown by now
+    EXPIRED = "expired"  # no heartbeat got through for the length of a lease: it may be someone else's
     TIMEOUT = "timeout"  # the handler's own limit
     SHUTDOWN = "shutdown"  # the worker's grace is over
 
@@ -54,8 +55,8 @@ class Lease:
         return SubTask.from_claim(self.claimed, self.deadline, self.cancelled)
 
     def cancel(self, reason: Reason) -> None:
-        """Tell the handler to stop. The first reason stays."""
-        if self.reason is None:
+        """Tell the handler to stop. The first reason that is certain stays."""
+        if self.reason in (None, Reason.EXPIRED):
             self.reason = reason
             self.cancelled.set()
 
@@ -90,8 +91,9 @@ class Leases:
     def add(self, leases: Sequence[Lease]) -> None:
         with self._changed:
             for lease in leases:
-                self._held[lease.token] = lease
-                self._ready.append(lease)
+                if lease.token not in self._held:  # an answer that was sent twice
+                    self._held[lease.token] = lease
+                    self._ready.append(lease)
             self._takeable.notify(len(leases))
 
     def take(self, wait: bool = True) -> Lease | None:

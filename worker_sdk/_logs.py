@@ -3,11 +3,14 @@
 Only the command line and `run()` set this up; a program that embeds `Worker` keeps its own logging.
 """
 
+import contextlib
 import json
 import logging
+import os
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 _ORDINARY = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -30,13 +33,39 @@ def configure_logs(logs: Logs) -> None:
     _current = logs
     if logging.getLogger().handlers:
         return
-    handler = logging.StreamHandler()
+    handler = StandardError()
     handler.setFormatter(JSONFormatter() if logs.format == "json" else TextFormatter())
     logging.basicConfig(level=logs.level.upper(), handlers=[handler])
 
 
 def current_logs() -> Logs | None:
     return _current
+
+
+class Logger(logging.LoggerAdapter[logging.Logger]):
+    """The SDK's logger. A line that can't be written is lost, and no result or heartbeat with it."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        return msg, kwargs
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if not self.isEnabledFor(level):
+            return
+        with contextlib.suppress(Exception):
+            super().log(level, msg, *args, **kwargs)
+
+
+logger = Logger(logging.getLogger("worker_sdk"), {})
+
+
+class StandardError(logging.StreamHandler[Any]):
+    """Standard error itself, whatever a handler does to `sys.stderr`."""
+
+    def __init__(self) -> None:
+        super().__init__(os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False))
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  a name of logging
+        """Lose the line."""
 
 
 class TextFormatter(logging.Formatter):

@@ -3,12 +3,12 @@
 Tests call the step itself; only this thread waits.
 """
 
-import logging
 import random
 import threading
 from collections.abc import Callable
 
-logger = logging.getLogger("worker_sdk")
+from ._logs import logger
+from ._process.state import keep_recursion_limit
 
 UNTIL_WOKEN = 60.0  # seconds; long, because a wake-up should end the wait, but bounded in case one is missing
 
@@ -52,6 +52,7 @@ class Loop:
             self._at_end()
 
     def _guarded_step(self) -> float:
+        keep_recursion_limit()
         try:
             return self._step()
         except Exception:  # a bug in one round must not silently end heartbeats or reports

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, Protocol
 from ._errors import ConfigurationError
 from ._sub_task import SubTask
 
+# What returns before it has run.
+LATER = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 QUEUE = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
 MAX_QUEUES = 64
 
@@ -59,9 +61,18 @@ class Options:
 def _handler_problems(handler: type[HandlerLike]) -> list[str]:
     if getattr(handler.handle, "__isabstractmethod__", False):
         return ["handle is not defined"]
-    if inspect.iscoroutinefunction(handler.handle) or inspect.isgeneratorfunction(handler.handle):
-        return ["handle must be a plain function, neither async nor a generator"]
-    return []
+    names = ("setup", "handle", "teardown")
+    return [
+        f"{name} must be a plain function, neither async nor a generator"
+        for name in names
+        if any(is_later(method) for method in _callables(handler, name) for is_later in LATER)
+    ]
+
+
+def _callables(handler: type[HandlerLike], name: str) -> list[object]:
+    """Return the method, and `__call__` where it is an object that can be called."""
+    method = getattr(handler, name)
+    return [method, vars(type(method)).get("__call__")]
 
 
 def _option_problems(options: Options) -> list[str]:

@@ -1,5 +1,8 @@
 """How an attempt ended, made from what a handler returned or raised, and ready to be reported."""
 
+import contextlib
+import inspect
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,9 +10,14 @@ from typing import Any
 
 from ._errors import Cancelled, Fail, ResultError, Retry
 from ._json import check, encode
+from ._process.fork import OneProcess
+from ._process.state import keep_recursion_limit
 from ._sub_task import Raw, SubTask
 
 MAX_MESSAGE = 2_000  # characters
+MAX_NAME = 200  # characters of the name of an exception's class
+PLAIN = (dict, list, str, int, type(None), bool, float, tuple, Raw, bytes)
+MAX_DEPTH = 5_000  # of a result; encoding a deeper one could overflow the C stack of a whole process
 MAX_TRACEBACK = 8_000  # characters, of its end: that is where the cause stands
 MAX_RESULT_BYTES = 1024 * 1024  # RVQ's own limit, checked here too for a plain message
 MAX_DETAILS_BYTES = 256 * 1024
@@ -30,14 +38,20 @@ class Outcome:
 
 
 def perform(handle: Callable[[SubTask], Any], sub_task: SubTask) -> Outcome | None:
-    """Run a handler's `handle` once. Return None when it stopped on request. Never raises."""
+    """Run a handler's `handle` once. Return None when it stopped on request. Never raises.
+
+    A fork of this process that comes out of `handle` ends here.
+    """
     try:
-        return _success(handle(sub_task))
+        with OneProcess():
+            return _success(handle(sub_task))
     except Cancelled as error:
         # One that nobody asked for is a bug of the handler like any other exception.
         return None if sub_task.cancelled.is_set() else failure_of(error)
     except BaseException as error:  # sys.exit() in a handler must not end the worker
         return failure_of(error)
+    finally:
+        keep_recursion_limit()
 
 
 def failure(
@@ -53,7 +67,7 @@ def failure(
     """Return the outcome of a failure. Texts are shortened and made storable; `details` is JSON already."""
     error: dict[str, object] = {
         "message": _storable(message)[:MAX_MESSAGE],
-        "type": kind,
+        "type": _storable(kind)[:MAX_NAME],
         "retryable": retryable,
     }
     if code is not None:
@@ -69,7 +83,17 @@ def failure(
 
 
 def failure_of(error: BaseException) -> Outcome:
-    """Return what a handler's exception means: Retry and Fail say so, any other may be tried again."""
+    """Return what a handler's exception means. Never raises, whatever the exception does."""
+    try:
+        return _failure_of(error)
+    except BaseException as cause:  # its methods and attributes may do and be anything
+        kind = type(error).__name__
+        message = f"{kind[:MAX_NAME]} (it cannot be reported: {type(cause).__name__[:MAX_NAME]})"
+        return failure(message, kind, retryable=not isinstance(error, Fail))
+
+
+def _failure_of(error: BaseException) -> Outcome:
+    """Return what an exception means: Retry and Fail say so, any other may be tried again."""
     kind = type(error).__name__
     if isinstance(error, Retry):
         return failure(_text(error), kind, retryable=True, after=error.after)
@@ -80,6 +104,11 @@ def failure_of(error: BaseException) -> Outcome:
 
 def _success(value: object) -> Outcome:
     """Return the outcome of a handler that returned. Raises ResultError with the reason in plain words."""
+    keep_recursion_limit()
+    if (kind := _unfinished(value)) is not None:
+        raise ResultError(f"the result is not JSON: handle returned {kind}, which has not run")
+    if sys.getrecursionlimit() > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
+        raise ResultError(f"the result is not JSON: it nests deeper than {MAX_DEPTH} levels")
     try:
         document = _document(value)
     except Exception as error:  # a value's own methods may raise anything
@@ -87,6 +116,30 @@ def _success(value: object) -> Outcome:
     if len(document) > MAX_RESULT_BYTES:
         raise ResultError(f"the result is too large: {len(document)} bytes, at most {MAX_RESULT_BYTES}")
     return Outcome(True, document)
+
+
+def _unfinished(value: object) -> str | None:
+    """Return what a value is that still has to run, and end it; None for others."""
+    if type(value) in PLAIN:
+        return None
+    for kind in ("coroutine", "generator", "asyncgen"):
+        if getattr(inspect, f"is{kind}")(value):
+            if kind != "asyncgen":
+                with contextlib.suppress(BaseException):  # its `finally` is the handler's code
+                    value.close()  # type: ignore[attr-defined]
+            return f"an {kind}" if kind == "asyncgen" else f"a {kind}"
+    return "an awaitable" if inspect.isawaitable(value) else None
+
+
+def _is_deeper(value: object, most: int) -> bool:
+    """Whether lists and dicts nest deeper than `most`; one that holds itself does."""
+    level: list[Any] = [value]
+    for _ in range(most):
+        seen = {id(one): one for one in level if isinstance(one, dict | list | tuple)}
+        level = [inner for one in seen.values() for inner in (one.values() if isinstance(one, dict) else one)]
+        if not level:
+            return False
+    return True
 
 
 def _document(value: object) -> bytes:
@@ -113,7 +166,7 @@ def _details(error: Fail) -> bytes | None:
 def _text(error: BaseException) -> str:
     try:
         return str(error) or type(error).__name__
-    except Exception:  # a broken __str__ must not hide the failure
+    except BaseException:  # a broken __str__ must not hide the failure
         return f"{type(error).__name__} (its message cannot be shown)"
 
 

@@ -26,7 +26,8 @@ def load_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     problems = [*_url_problems(url), *_token_problems(token), *_bundle_problems(bundle)]
     if problems:
         raise ConfigurationError(problems)
-    return Settings(url.rstrip("/"), token, bundle)
+    # A handler may go to another folder.
+    return Settings(url.rstrip("/"), token, bundle and os.path.abspath(bundle))
 
 
 def _url_problems(url: str) -> list[str]:

@@ -1,18 +1,17 @@
 """The slots in which handlers run: each is a thread, which may have a process of its own."""
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Protocol
 
-from ._child import Child, SetupFailed
 from ._completer import Completer
 from ._leases import Lease, Leases, Reason
+from ._logs import logger
 from ._options import HandlerLike, Options
 from ._outcome import Outcome, failure, perform
-
-logger = logging.getLogger("worker_sdk")
+from ._process.child import Child, SetupFailed
+from ._process.fork import OneProcess
 
 
 class Executor(Protocol):
@@ -65,12 +64,19 @@ class Slot:
         if lease is None:
             return False
         begun = time.monotonic()
-        self._end(lease, self._executor.perform(lease), time.monotonic() - begun)
+        try:
+            outcome = self._executor.perform(lease)
+        except BaseException:
+            self._leases.stopped(lease)
+            raise
+        self._end(lease, outcome, time.monotonic() - begun)
         self._on_free()
         return True
 
     def _end(self, lease: Lease, outcome: Outcome | None, seconds: float) -> None:
-        if outcome is None and lease.reason is Reason.TIMEOUT:
+        if outcome is None and lease.reason is None:
+            outcome = failure("the handler stopped, and nobody had told it to", "Cancelled", retryable=True)
+        elif outcome is None and lease.reason is Reason.TIMEOUT:
             outcome = failure(
                 f"ran out of time after {seconds:.1f} s", "TimedOut", retryable=True, code="timed_out"
             )
@@ -126,15 +132,17 @@ class Slots:
         for executor in self._executors:
             executor.close()
         if self._instance is not None:
-            self._instance.teardown()
+            with OneProcess():
+                self._instance.teardown()
 
     def kill(self) -> None:
         for executor in self._executors:
             executor.kill()
 
     def _in_threads(self) -> list[Executor]:
-        self._instance = self._handler()
-        self._instance.setup()
+        with OneProcess():
+            self._instance = self._handler()
+            self._instance.setup()
         return [InThread(self._instance) for _ in range(self._options.concurrency)]
 
     def _in_processes(self) -> list[Executor]:
@@ -156,6 +164,6 @@ class Slots:
                 pass
         except SetupFailed as error:
             self._on_fatal(str(error))
-        except Exception as error:  # the SDK's own bug: better to stop than to lose a slot silently
+        except BaseException as error:  # the SDK's own bug: better to stop than to lose a slot silently
             logger.exception("a slot failed")
             self._on_fatal(f"a slot failed: {error}")

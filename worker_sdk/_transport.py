@@ -39,9 +39,11 @@ class HTTPTransport:
     token goes to RVQ_URL only.
     """
 
-    def __init__(self, settings: Settings, read_seconds: float) -> None:
+    def __init__(
+        self, settings: Settings, read_seconds: float, connect_seconds: float = CONNECT_SECONDS
+    ) -> None:
         self._settings = settings
-        self._timeout = (CONNECT_SECONDS, read_seconds)
+        self._timeout = (connect_seconds, read_seconds)
         self._local = threading.local()
         self._opened: list[requests.Session] = []
 

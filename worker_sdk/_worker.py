@@ -1,6 +1,5 @@
 """One worker: its threads are put together, started, and stopped in the right order."""
 
-import logging
 import os
 import re
 import secrets
@@ -10,20 +9,20 @@ import time
 from ._claimer import Claimer
 from ._client import Client
 from ._completer import Completer
-from ._heartbeat import Heartbeat
+from ._heartbeat import Heartbeat, Watch
 from ._leases import Leases, Reason
+from ._logs import logger
 from ._loop import Loop
 from ._options import HandlerLike, Options
 from ._prefetch import Prefetch
+from ._process.signals import StopRequest
 from ._settings import Settings, load_settings
-from ._signals import StopRequest
 from ._slots import Slots
-from ._transport import HTTPTransport, Transport
-
-logger = logging.getLogger("worker_sdk")
+from ._transport import CONNECT_SECONDS, HTTPTransport, Transport
 
 JOIN_SECONDS = 10.0  # for a request under way to end
 OBEY_SECONDS = 1.0  # for handlers to notice that the grace is over
+EMPTY_SECONDS = 2.0  # how long claims must come back empty before `until_empty` ends the worker
 
 
 def new_worker_id() -> str:
@@ -52,6 +51,8 @@ class Worker:
         self.id = new_worker_id()
         self.stop_request = StopRequest()
         self.fatal: str | None = None
+        self.empty_seconds = EMPTY_SECONDS
+        """How long claims must come back empty before `until_empty` stops the worker."""
         self._handler = handler
         self._transport = transport or self._http(settings or load_settings())
         self._client = Client(self._transport, self.id)
@@ -75,7 +76,7 @@ class Worker:
     def start(self) -> None:
         """Set up the handlers and start all threads. Raises what the handler's `setup` raises."""
         self._slots.start()
-        for loop in (self._claiming, self._beating, self._completing):
+        for loop in (self._claiming, self._beating, self._watching, self._completing):
             loop.start()
         logger.info(
             "worker %s takes from %s", self.id, ", ".join(self.options.queues), extra={"worker_id": self.id}
@@ -90,7 +91,8 @@ class Worker:
         # A claim that was under way may still have brought some; the claimer releases them as it ends.
         self._claiming.join(JOIN_SECONDS)
         delivered = self._flush()
-        for loop in (self._completing, self._beating):
+        self._release_unfinished()
+        for loop in (self._completing, self._beating, self._watching):
             loop.stop()
             loop.join(JOIN_SECONDS)
         torn_down = not finished or self._tear_down()
@@ -113,7 +115,8 @@ class Worker:
             self._completer,
             prefetch,
             on_fatal=self._on_fatal,
-            on_empty=self.stop_request.set if until_empty else lambda: None,
+            on_empty=self.stop_request.set if until_empty else None,
+            empty_seconds=lambda: self.empty_seconds,
         )
         self._slots = Slots(
             self._handler,
@@ -126,12 +129,15 @@ class Worker:
         )
         heartbeat = Heartbeat(self._client, self._leases, self.options.lease_seconds)
         self._claiming = Loop("claimer", self._claimer.step, at_end=self._claimer.release_all)
+        watch = Watch(self._leases, self.options.lease_seconds)
         self._beating = Loop("heartbeat", heartbeat.step)
+        self._watching = Loop("watch", watch.step)
         self._completing = Loop("completer", self._completer.step)
 
     def _http(self, settings: Settings) -> HTTPTransport:
         # A heartbeat that hangs must fail while there is time for another one within the lease.
-        return HTTPTransport(settings, read_seconds=min(10.0, max(1.0, self.options.lease_seconds / 4)))
+        seconds = max(1.0, self.options.lease_seconds / 4)
+        return HTTPTransport(settings, min(10.0, seconds), min(CONNECT_SECONDS, seconds))
 
     def _on_fatal(self, reason: str) -> None:
         logger.critical("the worker stops: %s", reason)
@@ -147,11 +153,14 @@ class Worker:
         obeyed = self._leases.wait_until_none_runs(OBEY_SECONDS)
         if not obeyed:
             self._slots.kill()
+        self._release_unfinished()
+        return obeyed
+
+    def _release_unfinished(self) -> None:
         unfinished = self._leases.unfinished()
         self._claimer.release(unfinished, "were cut short")
         for lease in unfinished:
             self._leases.drop(lease)
-        return obeyed
 
     def _tear_down(self) -> bool:
         try:

@@ -144,6 +144,7 @@ class FakeRVQ:
     def work_off(self, handler: type[Handler]) -> None:
         """Run a worker until nothing is left to claim; retries that are not due stay. Raises APIError."""
         worker = Worker(handler, transport=self, until_empty=True)
+        worker.empty_seconds = 0.0  # nothing is locked here
         worker.start()
         worker.stop_request.wait()
         worker.stop()

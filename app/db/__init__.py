@@ -3,6 +3,7 @@
 from app.db.connection import Connection, connect
 from app.db.errors import (
     DatabaseError,
+    DatabaseNotStoring,
     DatabaseReadOnly,
     DatabaseUnavailable,
     DatabaseUnfit,
@@ -11,10 +12,13 @@ from app.db.errors import (
     TransactionConflict,
 )
 from app.db.pool import Pool, Row
+from app.db.write_check import COMMIT_MARK
 
 __all__ = [
+    "COMMIT_MARK",
     "Connection",
     "DatabaseError",
+    "DatabaseNotStoring",
     "DatabaseReadOnly",
     "DatabaseUnavailable",
     "DatabaseUnfit",

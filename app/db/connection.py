@@ -1,16 +1,15 @@
-"""One connection to PostgreSQL: how it is opened, closed, and cut off."""
+"""One connection to PostgreSQL: how it is opened, closed, and found to have ended."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import select
-import socket
 from typing import Any
 
 import psycopg2
 
-from app.db.errors import DatabaseUnfit, translate
+from app.db.errors import DatabaseUnfit
+from app.db.refusals import explain
 from app.db.session import ENCODING, TIMEOUTS, startup_options
 
 Connection = psycopg2.extensions.connection
@@ -24,6 +23,8 @@ KEEPALIVE: dict[str, Any] = {
     "keepalives_count": 3,
 }
 TCP_USER_TIMEOUT_MS = 15_000
+# A commit was given up so: it is here, and on no standby.
+GIVEN_UP = "canceling wait for synchronous replication"
 
 
 def connect(
@@ -35,7 +36,8 @@ def connect(
 ) -> Connection:
     """Open a connection in autocommit with every timeout set (0: none), and all that RVQ relies on pinned.
 
-    Raise DatabaseUnavailable, or its DatabaseUnfit for a database that can't hold every text.
+    Raise DatabaseUnavailable with PostgreSQL's reason, or its DatabaseUnfit where waiting does not help: a
+    wrong password, a missing database, one that can't hold every text.
     """
     timeouts = {
         **TIMEOUTS,
@@ -53,7 +55,7 @@ def connect(
             **KEEPALIVE,
         )
     except psycopg2.Error as error:
-        raise translate(error) from error
+        raise explain(error) from error
     _require_encoding(connection)
     connection.autocommit = True
     return connection
@@ -78,16 +80,14 @@ def close_quietly(connection: Connection | None) -> None:
             connection.close()
 
 
-def cut_off(connection: Connection) -> None:
-    """Make the call that waits on this connection in another thread fail now.
+def says_given_up(connection: Connection) -> bool:
+    """Return whether the server said, with the last results, that a wait for a standby was cancelled.
 
-    libpq waits for a response without a limit of its own; only the end of the stream wakes it.
+    Servers with other messages than English ones say it in vain. What we cancel is known without it.
     """
-    with (
-        contextlib.suppress(OSError, psycopg2.Error),
-        socket.socket(fileno=os.dup(connection.fileno())) as stream,
-    ):
-        stream.shutdown(socket.SHUT_RDWR)
+    said = "".join(connection.notices)
+    connection.notices.clear()
+    return GIVEN_UP in said
 
 
 def was_ended_by_server(connection: Connection) -> bool:

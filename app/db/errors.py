@@ -3,6 +3,7 @@
     DatabaseError            every failure that the caller can only wait out
       DatabaseUnavailable    unreachable, starting, stopping, read-only, or full
         DatabaseReadOnly     this node takes no writes; another one may
+        DatabaseNotStoring   its disk is full or fails, or commits wait in vain for a standby
         AnswerLost           the statement was sent, and no answer came
         ClockOutOfRange      its clock shows a day that ids can't say
         DatabaseUnfit        it can't be used as it is set up: waiting alone does not help
@@ -33,6 +34,10 @@ class DatabaseUnavailable(DatabaseError):
 
 class DatabaseReadOnly(DatabaseUnavailable):
     """The connection leads to a node that takes no writes: a standby, or one that is fenced off."""
+
+
+class DatabaseNotStoring(DatabaseUnavailable):
+    """The database stores nothing at the moment; reads may work. Nothing was changed."""
 
 
 class AnswerLost(DatabaseUnavailable):
@@ -66,20 +71,25 @@ class TransactionConflict(DatabaseError):
 # SQLSTATE, or its first two characters (a class).
 MEANINGS: dict[str, type[DatabaseError]] = {
     "08": DatabaseUnavailable,  # connection exception
-    "53": DatabaseUnavailable,  # too many connections, disk full, out of memory
+    "53": DatabaseUnavailable,  # too many connections, out of memory
+    "53100": DatabaseNotStoring,  # disk full
     "58": DatabaseUnavailable,  # system error
+    "58030": DatabaseNotStoring,  # input/output error
     "57P01": DatabaseUnavailable,  # admin shutdown
     "57P02": DatabaseUnavailable,  # crash shutdown
     "57P03": DatabaseUnavailable,  # cannot connect now
     "57P05": DatabaseUnavailable,  # idle session timeout
     "25P03": DatabaseUnavailable,  # idle in transaction timeout
     "25006": DatabaseReadOnly,
+    "42501": DatabaseUnfit,  # insufficient privilege: see FORBIDDEN
     "57014": StatementTimeout,  # query canceled
     "55P03": StatementTimeout,  # lock not available
     "40P01": TransactionConflict,
     "40001": TransactionConflict,
     "RQ001": ClockOutOfRange,  # raised by rvq.require_day
 }
+FORBIDDEN = "42501"
+GRANT = "grant what is missing: as the schema's owner, rvq migrate --grant api=ROLE --grant dispatcher=ROLE"
 # What a standby says to a few other statements: not supported, not in this state, an error of its own.
 ON_A_STANDBY = ("0A000", "55000", "XX000")
 
@@ -98,7 +108,10 @@ def translate(error: psycopg2.Error, *, was_sent: bool = False) -> Exception:
     meaning = MEANINGS.get(code) or MEANINGS.get(code[:2])
     if meaning is None and code in ON_A_STANDBY and _came_from_standby(error):
         meaning = DatabaseReadOnly
-    return meaning(f"{error.diag.message_primary} ({code})") if meaning else error
+    text = f"{error.diag.message_primary} ({code})"
+    if code == FORBIDDEN:
+        text += f". What to do: {GRANT}"
+    return meaning(text) if meaning else error
 
 
 def _came_from_standby(error: psycopg2.Error) -> bool:

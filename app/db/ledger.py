@@ -12,9 +12,12 @@ import psycopg2
 
 Cursor = psycopg2.extensions.cursor
 
-LEDGER = """
-CREATE SCHEMA IF NOT EXISTS rvq;
+# Where the schema was made beforehand, its own comment stays: the role need not own it.
+SCHEMA = """
+CREATE SCHEMA rvq;
 COMMENT ON SCHEMA rvq IS 'RVQ: tasks, their sub_tasks, and the webhooks that tell how they ended.';
+"""
+LEDGER = """
 CREATE TABLE rvq.schema_migrations (
     version    integer     NOT NULL PRIMARY KEY,
     name       text        NOT NULL,
@@ -33,6 +36,15 @@ ALTER TABLE rvq.schema_migrations ADD COLUMN IF NOT EXISTS release integer NOT N
 COMMENT ON COLUMN rvq.schema_migrations.release IS 'The release (sql/releases.toml) that brought it.';
 ALTER TABLE rvq.schema_functions ADD COLUMN IF NOT EXISTS release integer NOT NULL DEFAULT 0;
 COMMENT ON COLUMN rvq.schema_functions.release IS 'The newest release (sql/releases.toml) that has it.';
+"""
+ROLES = """
+CREATE TABLE IF NOT EXISTS rvq.schema_roles (
+    part text NOT NULL CHECK (part IN ('api', 'dispatcher')),
+    role name NOT NULL,
+    PRIMARY KEY (part, role)
+);
+COMMENT ON TABLE rvq.schema_roles IS
+    'The roles that have been given what the API or the dispatcher needs. Each migration does it again.';
 """
 # By way of JSON, because a database of 0.1.0 does not have the column yet.
 _RELEASE = "coalesce((to_jsonb(l) ->> 'release')::integer, 0)"
@@ -75,10 +87,14 @@ def read_ledger(cursor: Cursor) -> Ledger:
 
 
 def make_ledger(cursor: Cursor) -> None:
-    """Make the tables that are missing, and the columns that 0.1.0 did not have."""
+    """Make the tables that are missing, and what 0.1.0 did not have."""
+    cursor.execute("SELECT FROM pg_namespace WHERE nspname = 'rvq'")
+    if not cursor.rowcount:
+        cursor.execute(SCHEMA)
     if not _is_there(cursor):
         cursor.execute(LEDGER)
     cursor.execute(RELEASES)
+    cursor.execute(ROLES)
 
 
 def record_migration(cursor: Cursor, version: int, name: str, entry: Entry) -> None:

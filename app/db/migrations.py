@@ -14,26 +14,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import psycopg2
-from psycopg2.errors import InvalidFunctionDefinition
 
 from app.db import Connection, connect
 from app.db.errors import translate
 from app.db.fitness import require_fit
+from app.db.functions import MigrationError as MigrationError
+from app.db.functions import apply_functions, execute, explain_failure, gone_functions
+from app.db.grants import Grants, apply_grants, check_roles, read_roles
 from app.db.ledger import (
     Cursor,
     Entry,
     Ledger,
-    forget_functions,
     make_ledger,
     read_ledger,
-    record_function,
     record_migration,
 )
-from app.db.sql_files import SqlFile, SqlFiles
+from app.db.sql_files import SqlFiles
 
 LOCK = 0x525651  # "RVQ"; it must never change, or two versions could migrate at the same time
 # A migration that can't have its lock soon gives up: everything else would queue up behind it.
@@ -41,21 +41,24 @@ LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 600_000
 
 
-class MigrationError(Exception):
-    """The schema can't be brought up to date; the text says why, and the step that failed changed nothing."""
-
-
 @dataclass(frozen=True)
 class Report:
-    """The names of what a run changed: migrations (`0003_create_counters`), functions made and dropped."""
+    """The names of what a run changed: migrations (`0003_create_counters`), functions made and dropped.
+
+    `grants` are the statements that granted and revoked something.
+    """
 
     migrations: list[str]
     functions: list[str]
     dropped: list[str]
+    grants: list[str] = field(default_factory=list)
 
 
-def migrate(database_url: str, files: SqlFiles | None = None) -> Report:
+def migrate(database_url: str, files: SqlFiles | None = None, grants: Grants | None = None) -> Report:
     """Bring the schema up to date; do nothing, and take no lock, when it is.
+
+    `grants` are the roles of the parts it names; unless it is None, the rights of all roles that were ever
+    given are set right too.
 
     Raise MigrationError when the database is too new for the code, an applied migration was changed, or
     a statement failed; DatabaseError when the database is away, can't be used or a lock was not to be had.
@@ -63,36 +66,60 @@ def migrate(database_url: str, files: SqlFiles | None = None) -> Report:
     files = files or _our_files()
     report = Report([], [], [])
     with contextlib.closing(connect(database_url, "rvq-migrate")) as connection:
-        require_fit(connection)
-        check_history(connection, files)
-        while not schema_is_current(connection, files):
-            if _step(connection, files, report):
-                break
+        try:
+            require_fit(connection)
+            check_history(connection, files)
+            with connection.cursor() as cursor:
+                check_roles(cursor, grants or {})
+            while not schema_is_current(connection, files):
+                if _step(connection, files, report):
+                    break
+            if grants is not None:
+                _set_rights(connection, grants, report)
+        except psycopg2.Error as error:
+            raise translate(error) from error
     return report
 
 
 def schema_is_current(connection: Connection, files: SqlFiles | None = None) -> bool:
     """Return whether this code can work: nothing is left to apply, or the next release has migrated."""
-    with connection.cursor() as cursor:
-        return _is_current(read_ledger(cursor), files or _our_files())
+    return _is_current(_ledger_of(connection), files or _our_files())
 
 
 def check_history(connection: Connection, files: SqlFiles | None = None) -> None:
     """Raise MigrationError when the database is too new for this code, or had other migrations."""
-    with connection.cursor() as cursor:
-        _check_history(read_ledger(cursor), files or _our_files())
+    _check_history(_ledger_of(connection), files or _our_files())
 
 
 def newer_release(connection: Connection) -> int | None:
     """Return the release that has migrated the database, if it is newer than this code."""
-    with connection.cursor() as cursor:
-        release = read_ledger(cursor).release
+    release = _ledger_of(connection).release
     return release if release > _our_files().release else None
 
 
 @cache
 def _our_files() -> SqlFiles:
     return SqlFiles.read()
+
+
+def _ledger_of(connection: Connection) -> Ledger:
+    try:
+        with connection.cursor() as cursor:
+            return read_ledger(cursor)
+    except psycopg2.Error as error:
+        raise translate(error) from error
+
+
+def _set_rights(connection: Connection, grants: Grants, report: Report) -> None:
+    """Grant and revoke in a transaction of its own, where there is anything to grant."""
+    with connection.cursor() as cursor:
+        if not grants and not read_roles(cursor):
+            return
+    if newer := newer_release(connection):
+        raise MigrationError(f"the schema is that of release {newer}: grant with that release's rvq migrate")
+    with _locked(connection) as cursor:
+        make_ledger(cursor)
+        report.grants.extend(apply_grants(cursor, grants))
 
 
 def _step(connection: Connection, files: SqlFiles, report: Report) -> bool:
@@ -108,13 +135,19 @@ def _step(connection: Connection, files: SqlFiles, report: Report) -> bool:
             _apply_migration(cursor, version, files)
             report.migrations.append(f"{version:04}_{files.migrations[version].name}")
             return False
-        _apply_functions(cursor, ledger, files, report)
+        replaced, dropped = apply_functions(cursor, ledger, files)
+        report.functions.extend(replaced)
+        report.dropped.extend(dropped)
+        report.grants.extend(apply_grants(cursor, {}))
         return True
 
 
 @contextlib.contextmanager
 def _locked(connection: Connection) -> Iterator[Cursor]:
-    """Run one transaction that no other migrating process runs at the same time."""
+    """Run one transaction that no other migrating process runs at the same time.
+
+    Raise MigrationError or DatabaseError for what the server refuses.
+    """
     connection.autocommit = False
     try:
         with connection, connection.cursor() as cursor:
@@ -127,6 +160,8 @@ def _locked(connection: Connection) -> Iterator[Cursor]:
             # Bodies may call functions that a later file creates.
             cursor.execute("SET LOCAL check_function_bodies = off")
             yield cursor
+    except psycopg2.Error as error:
+        raise explain_failure("the migration", error) from error
     finally:
         if not connection.closed:
             connection.autocommit = True
@@ -138,16 +173,7 @@ def _is_current(ledger: Ledger, files: SqlFiles) -> bool:
     if ledger.release > files.release:
         return ledger.release == files.release + 1
     ours = {name: Entry(file.sha256, files.release) for name, file in files.functions.items()}
-    return ours.items() <= ledger.functions.items() and not _dropped(ledger, files)
-
-
-def _dropped(ledger: Ledger, files: SqlFiles) -> list[str]:
-    """Return the functions that have no file here, but for those that the release before may call."""
-    return sorted(
-        name
-        for name, entry in ledger.functions.items()
-        if name not in files.functions and entry.release != files.release - 1
-    )
+    return ours.items() <= ledger.functions.items() and not gone_functions(ledger, files)
 
 
 def _check_history(ledger: Ledger, files: SqlFiles) -> None:
@@ -171,72 +197,5 @@ def _check_history(ledger: Ledger, files: SqlFiles) -> None:
 
 def _apply_migration(cursor: Cursor, version: int, files: SqlFiles) -> None:
     file = files.migrations[version]
-    _execute(cursor, f"migration {version:04}_{file.name}", file.text)
+    execute(cursor, f"migration {version:04}_{file.name}", file.text)
     record_migration(cursor, version, file.name, Entry(file.sha256, files.release))
-
-
-def _apply_functions(cursor: Cursor, ledger: Ledger, files: SqlFiles, report: Report) -> None:
-    for name, file in files.functions.items():
-        had, entry = ledger.functions.get(name), Entry(file.sha256, files.release)
-        if had is None or had.sha256 != file.sha256:
-            _replace_function(cursor, file)
-            report.functions.append(name)
-        if had != entry:
-            record_function(cursor, name, entry)
-    # They are dropped last, when what used them is replaced, and at once, as they may use each other.
-    gone = _dropped(ledger, files)
-    _drop(cursor, _signatures(cursor, *gone))
-    forget_functions(cursor, gone)
-    report.dropped.extend(gone)
-
-
-def _replace_function(cursor: Cursor, file: SqlFile) -> None:
-    """Replace a function in place where that is possible: calls in flight then meet the old or the new one.
-
-    PostgreSQL refuses to replace another result or other parameter names, and makes an overload where
-    the parameters' types differ; the old function is dropped then.
-    """
-    before = _signatures(cursor, file.name)
-    cursor.execute("SAVEPOINT before_function")
-    try:
-        cursor.execute(file.text)
-    except InvalidFunctionDefinition:
-        cursor.execute("ROLLBACK TO SAVEPOINT before_function")
-        _drop(cursor, before)
-        _execute(cursor, f"function {file.name}", file.text)
-    except psycopg2.Error as error:
-        raise _failure(f"function {file.name}", error) from error
-    after = _signatures(cursor, file.name)
-    if not after:
-        raise MigrationError(f"{file.name}.sql does not create rvq.{file.name}")
-    if after - before:  # an overload was made
-        _drop(cursor, before & after)
-
-
-def _signatures(cursor: Cursor, *names: str) -> set[str]:
-    """Return those of all functions and procedures with these names, like `rvq.hold_door()`."""
-    cursor.execute(
-        "SELECT oid::regprocedure::text FROM pg_proc"
-        " WHERE pronamespace = 'rvq'::regnamespace AND proname = ANY (%s)",
-        (list(names),),
-    )
-    return {row[0] for row in cursor.fetchall()}
-
-
-def _drop(cursor: Cursor, signatures: set[str]) -> None:
-    if signatures:
-        routines = ", ".join(sorted(signatures))
-        _execute(cursor, f"dropping {routines}", f"DROP ROUTINE {routines}")
-
-
-def _execute(cursor: Cursor, what: str, text: str) -> None:
-    try:
-        cursor.execute(text)
-    except psycopg2.Error as error:
-        raise _failure(what, error) from error
-
-
-def _failure(what: str, error: psycopg2.Error) -> Exception:
-    """Return a MigrationError with the server's words, or a DatabaseError when only time is to blame."""
-    translated = translate(error)
-    return translated if translated is not error else MigrationError(f"{what} failed: {error}".strip())

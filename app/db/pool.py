@@ -1,13 +1,14 @@
 """A fixed pool of connections to PostgreSQL.
 
 Every call is one statement in autocommit: one round trip, one transaction. No session state is kept, so
-any connection serves any call.
+any connection serves any call. What seldom happens is in other modules: opener, places (waiting for one),
+calls (ending those that take too long), write_check.
 """
 
 from __future__ import annotations
 
 import contextlib
-import random
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -16,35 +17,40 @@ from typing import Any
 import psycopg2
 from psycopg2.extensions import TRANSACTION_STATUS_IDLE
 
-from app.db.connection import Connection, close_quietly, connect, cut_off, was_ended_by_server
+from app.db.calls import Calls
+from app.db.connection import Connection, close_quietly, says_given_up, was_ended_by_server
 from app.db.errors import (
     AnswerLost,
+    DatabaseNotStoring,
     DatabaseReadOnly,
     DatabaseUnavailable,
     OutcomeUnknown,
-    PoolExhausted,
     translate,
 )
+from app.db.opener import Opener
+from app.db.places import Places
+from app.db.watcher import Watcher
+from app.db.write_check import DISK, NOT_CONFIRMED, PROBE, PROBE_MS, WriteCheck
+
+log = logging.getLogger("rvq.database")
 
 Row = tuple[Any, ...]
 Params = Sequence[object]
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-# A call that the server has not ended so long after its statement timeout is cut off by this side.
-OVERDUE_SECONDS, WATCH_SECONDS = 5.0, 1.0
-# While a node takes no writes, connections are made anew this often: its address may lead elsewhere by then.
-LEAVE_EVERY_SECONDS = 1.0
+# For what is cancelled because the pool is closed.
+CLOSE_SECONDS = 2.0
 
 
 class Pool:
     """Exactly `size` connections, all opened by `open()`, so that the first request finds them warm.
 
-    A call takes one, runs one statement and gives it back. When all are in use, up to `max_waiting` threads
-    wait for `wait_seconds` at most; beyond that, calls raise PoolExhausted. A connection that broke, or that
-    is not idle when it comes back, is closed and replaced at its next use; so are all of them once a call has
-    learned that its node takes no writes. While the database is away, new connections are tried with growing
-    pauses, and calls in between fail at once. A call to which the server never responds (it is frozen, or a
-    proxy before it is) is cut off soon after its timeout.
+    A call takes one and gives it back. When all are in use, up to `max_waiting` threads wait for
+    `wait_seconds` at most; beyond that, calls raise PoolExhausted. A connection that broke, or that is not
+    idle when it comes back, is closed and replaced at its next use; so are all of them once one was lost in a
+    call, or a call has learned that its node takes no writes. While the database is away, new connections are
+    tried with growing pauses, and calls in between fail at once. A call that outlives its timeout is
+    cancelled, then cut off; its place stays taken until its backend is gone. While the database stores
+    nothing, calls that write fail at once.
     """
 
     def __init__(
@@ -59,78 +65,66 @@ class Pool:
         lock_timeout_ms: int = 5_000,
     ) -> None:
         self.size = size
-        self._url = url
-        self._application_name = application_name
-        self._max_waiting = max_waiting
-        self._wait_seconds = wait_seconds
         self._statement_timeout_ms = statement_timeout_ms
-        self._lock_timeout_ms = lock_timeout_ms
-        # A stack, the last used on top; None stands for a connection that is opened at its next use.
-        self._free: list[Connection | None] = [None] * size
-        self._freed = threading.Condition(threading.Lock())
-        # When each in use was taken, by the monotonic clock, later by what its call may take longer.
-        self._taken_at: dict[Connection, float] = {}
-        # Those in use when their node was left; they are closed when they are given back.
-        self._left: set[Connection] = set()
-        self._left_at = float("-inf")
-        self._closed = threading.Event()
-        self._waiting = 0
-        self._pause = 0.0
-        self._next_try = 0.0
+        self._opener = Opener(url, application_name, statement_timeout_ms, lock_timeout_ms)
+        # It guards the places and the calls.
+        self._lock = threading.Lock()
+        self._places = Places(self._lock, size, max_waiting, wait_seconds)
+        self._calls = Calls(self._lock)
+        self._writes = WriteCheck(self._commit)
+        self._watcher = Watcher(self._look)
+        self._is_closed = False
 
     @property
     def max_calls(self) -> int:
         """The number of calls that may be under way or wait at the same time."""
-        return self.size + self._max_waiting
+        return self.size + self._places.max_waiting
 
     @property
     def waiting(self) -> int:
         """The number of calls that wait for a connection at this moment."""
-        return self._waiting
+        return self._places.waiting
 
     @property
     def in_use(self) -> int:
-        """The number of connections in use at this moment."""
-        return self.size - len(self._free)
+        """The number of places in use at this moment."""
+        return self.size - len(self._places.free)
 
     def open(self, warm_up: Sequence[str] = ()) -> None:
         """Open every connection and run the `warm_up` statements on each: a backend's first call is slow.
 
-        Raise DatabaseUnavailable, with no connection left open, if one fails.
+        Raise a DatabaseError, with no connection left open, if one fails.
         """
-        self._closed = threading.Event()
+        self._is_closed = False
+        free = self._places.free
         try:
             for index in range(self.size):
-                connection = self._free[index] = self._free[index] or self._connect()
-                with connection.cursor() as cursor:
-                    for statement in warm_up:
-                        cursor.execute(statement)
+                connection = free[index] = free[index] or self._connect()
+                self._calls.run(connection, warm_up)
+        except AnswerLost:
+            # Behind a pooler in session mode, for example, whose own pool is smaller.
+            log.error("connection %d of %d got no answer", index + 1, self.size)
+            self.close()
+            raise
         except Exception:
             self.close()
             raise
-        threading.Thread(target=self._watch, args=(self._closed,), name="pool-watch", daemon=True).start()
 
     def close(self) -> None:
-        """Close all free connections; one in use is closed when it is given back."""
-        with self._freed:
-            self._closed.set()
-            for index, connection in enumerate(self._free):
-                self._free[index] = None
-                close_quietly(connection)
+        """Close all free connections; cancel what is in use, and close it when it is given back."""
+        with self._lock:
+            self._is_closed = True
+            self._places.close_free()
+        self._watcher.stop()
+        self._calls.cancel_all(CLOSE_SECONDS)
 
     def rows(self, sql: str, params: Params = (), *, limit_ms: int | None = None) -> list[Row]:
-        """Run one statement; return its rows. Raise DatabaseError, or psycopg2's own for what SQL refused.
+        """Run one statement that reads; return its rows.
 
-        `limit_ms`: the statement timeout of this call, in place of the pool's.
+        Raise DatabaseError, or psycopg2's own for what SQL refused. `limit_ms`: the statement timeout of this
+        call, in place of the pool's.
         """
-        limit = "" if limit_ms is None else f"SET LOCAL statement_timeout = {limit_ms}; "
-        with self.connection(limit_ms) as connection:
-            try:
-                with connection.cursor() as cursor:
-                    cursor.execute(limit + sql, params)
-                    return cursor.fetchall() if cursor.description else []
-            except psycopg2.Error as error:
-                raise translate(error, was_sent=True) from error
+        return self._run(sql, params, limit_ms)[0]
 
     def row(self, sql: str, params: Params = ()) -> Row | None:
         """Return the first row, or None."""
@@ -141,12 +135,35 @@ class Pool:
         """Return the first column of the first row. Raise LookupError when there is none."""
         return self.rows(sql, params)[0][0]
 
-    def change(self, sql: str, params: Params = (), *, limit_ms: int | None = None) -> Any:
-        """Run one statement that writes; return its only value. Raise OutcomeUnknown if no answer came."""
+    def change_rows(
+        self, sql: str, params: Params = (), *, limit_ms: int | None = None, may_be_local: bool = False
+    ) -> list[Row]:
+        """Run one statement that writes; return its rows. Raise OutcomeUnknown if no answer came.
+
+        That is raised too where the commit's wait for a standby was given up, unless it `may_be_local`:
+        it is visible, but lost if the standby takes over. While nothing is stored, raise DatabaseNotStoring.
+        """
+        if self._writes.doubt:  # asked here, since this is asked by every call
+            self._writes.require()
         try:
-            return self.rows(sql, params, limit_ms=limit_ms)[0][0]
+            rows, is_confirmed = self._run(sql, params, limit_ms)
         except AnswerLost as error:
             raise OutcomeUnknown(str(error), error.retry_after) from error
+        if not is_confirmed:
+            self._writes.begin_doubt(NOT_CONFIRMED)
+            if not may_be_local:
+                raise OutcomeUnknown(NOT_CONFIRMED)
+        return rows
+
+    def change(
+        self, sql: str, params: Params = (), *, limit_ms: int | None = None, may_be_local: bool = False
+    ) -> Any:
+        """Run one statement that writes; return its only value. Raise what change_rows raises."""
+        return self.change_rows(sql, params, limit_ms=limit_ms, may_be_local=may_be_local)[0][0]
+
+    def require_commits(self) -> None:
+        """Raise a DatabaseError unless a commit went through a few seconds ago, or goes through now."""
+        self._writes.require_fresh()
 
     @contextlib.contextmanager
     def connection(self, limit_ms: int | None = None) -> Iterator[Connection]:
@@ -154,100 +171,85 @@ class Pool:
 
         `limit_ms`: a statement timeout that is set on it, if not the pool's.
         """
-        connection = self._take()
+        with self._lock:
+            connection = self._places.free.pop() if self._places.free else self._places.wait()
         try:
             if connection is None or was_ended_by_server(connection):
                 close_quietly(connection)
                 connection = None
                 connection = self._connect()
-            more_ms = max(0, (limit_ms or 0) - self._statement_timeout_ms)
-            self._taken_at[connection] = time.monotonic() + more_ms / 1000
+            more_ms = 0 if limit_ms is None else limit_ms - self._statement_timeout_ms
+            self._calls.since[connection] = time.monotonic() + more_ms / 1000
             yield connection
         except DatabaseReadOnly:
-            self._leave_node()
+            with self._lock:
+                self._places.leave(self._calls.since)
             raise
         finally:
             self._give_back(connection)
 
     def cut_off_overdue(self, limit_seconds: float) -> int:
         """Cut off all calls that have taken longer than `limit_seconds`; return how many there were."""
-        now = time.monotonic()
-        with self._freed:
-            overdue = [one for one, since in list(self._taken_at.items()) if now - since > limit_seconds]
-            for connection in overdue:
-                cut_off(connection)
-        return len(overdue)
+        return self._calls.cut_off_overdue(limit_seconds)
 
-    def _leave_node(self) -> None:
-        """Close the free connections, and those in use when they are given back: their node takes no writes.
+    def _run(self, sql: str, params: Params, limit_ms: int | None) -> tuple[list[Row], bool]:
+        """Run one statement; return its rows, and whether its commit was not given up."""
+        limit = "" if limit_ms is None else f"SET LOCAL statement_timeout = {limit_ms}; "
+        with self.connection(limit_ms) as connection:
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute(limit + sql, params)
+                    rows = cursor.fetchall() if cursor.description else []
+            except psycopg2.Error as error:
+                meaning = translate(error, was_sent=True)
+                if isinstance(meaning, DatabaseNotStoring):
+                    self._writes.begin_doubt(DISK)
+                raise meaning from error
+            given_up = connection in self._calls.interrupted or (
+                connection.notices and says_given_up(connection)
+            )
+            return rows, not given_up
 
-        A session that began while the node was read-only stays so for good, and an address may have moved to
-        another node. A pause keeps calls that go on failing from connecting anew each time.
-        """
-        with self._freed:
-            if time.monotonic() < self._left_at + LEAVE_EVERY_SECONDS:
-                return
-            self._left_at = time.monotonic()
-            self._left.update(self._taken_at)
-            for index, connection in enumerate(self._free):
-                self._free[index] = None
-                close_quietly(connection)
+    def _commit(self) -> None:
+        """Make a small commit. Raise a DatabaseError if it fails, or is not confirmed by a standby."""
+        _, is_confirmed = self._run(PROBE, (), PROBE_MS)
+        if not is_confirmed:
+            self._writes.begin_doubt(NOT_CONFIRMED)
+            raise DatabaseNotStoring(NOT_CONFIRMED)
 
-    def _watch(self, closed: threading.Event) -> None:
-        """Cut off overdue calls until the pool is closed. Without a statement timeout, none is overdue."""
-        limit_seconds = self._statement_timeout_ms / 1000 + OVERDUE_SECONDS
-        while self._statement_timeout_ms and not closed.wait(WATCH_SECONDS):
-            self.cut_off_overdue(limit_seconds)
-
-    def _take(self) -> Connection | None:
-        with self._freed:
-            if not self._free:
-                self._wait()
-            return self._free.pop()
-
-    def _wait(self) -> None:
-        """Wait, with the lock held, until a connection is free. Raise PoolExhausted if none comes free."""
-        if self._waiting >= self._max_waiting:
-            raise PoolExhausted(f"all {self.size} connections are in use and {self._waiting} calls wait")
-        self._waiting += 1
-        try:
-            if not self._freed.wait_for(lambda: self._free, self._wait_seconds):
-                raise PoolExhausted(f"no connection came free in {self._wait_seconds} s")
-        finally:
-            self._waiting -= 1
+    def _look(self) -> None:
+        """End overdue calls, free places, and find out whether writes work again."""
+        self._calls.end_overdue(self._statement_timeout_ms)
+        with self._lock:
+            self._places.find_gone()
+        self._writes.try_again()
 
     def _give_back(self, connection: Connection | None) -> None:
+        interruption, was_lost = None, False
         if connection is not None:
-            with self._freed:  # before it is free: cut_off_overdue must not end the next caller's call
-                self._taken_at.pop(connection, None)
-                is_left = connection in self._left
-                self._left.discard(connection)
-            if is_left or self._closed.is_set() or not _is_clean(connection):
+            with self._lock:  # before it is free: nothing may end the next call
+                self._calls.since.pop(connection, None)
+                interruption = self._calls.interrupted.pop(connection, None)
+                is_left = connection in self._places.left
+                self._places.left.discard(connection)
+            was_lost = bool(connection.closed)
+            if interruption or is_left or self._is_closed or not _is_clean(connection):
                 close_quietly(connection)
                 connection = None
-        with self._freed:
-            self._free.append(connection)
-            self._freed.notify()
+        with self._lock:
+            if interruption:
+                self._places.lose(interruption)
+            else:
+                self._places.free.append(connection)
+                self._places.freed.notify()
+            if was_lost:
+                self._places.leave(self._calls.since)
 
     def _connect(self) -> Connection:
-        if self._closed.is_set():
+        if self._is_closed:
             raise DatabaseUnavailable("the pool is closed")
-        now = time.monotonic()
-        if now < self._next_try:
-            raise DatabaseUnavailable("the database is away", retry_after=self._next_try - now)
-        try:
-            connection = connect(
-                self._url,
-                self._application_name,
-                statement_timeout_ms=self._statement_timeout_ms,
-                lock_timeout_ms=self._lock_timeout_ms,
-            )
-        except DatabaseUnavailable:
-            self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
-            self._next_try = time.monotonic() + self._pause * random.uniform(0.5, 1.0)
-            raise
-        self._pause = self._next_try = 0.0
-        return connection
+        self._watcher.start()  # with the first connection, hence not before a fork
+        return self._opener.open()
 
 
 def _is_clean(connection: Connection) -> bool:

@@ -23,6 +23,10 @@ class Store:
         """Return the steps of maintenance that have something to do for more than a minute."""
         return [step for (step,) in self._pool.rows(LATE)]
 
+    def maintenance_seconds(self) -> float:
+        """Return how many seconds ago a dispatcher last did its maintenance."""
+        return float(self._pool.value("SELECT rvq.maintenance_seconds()"))
+
     def is_writable(self) -> bool:
         """Ask whether the database takes writes; if not, the pool looks for a node that does."""
         sql = "SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'"
@@ -36,6 +40,10 @@ class Store:
         except DatabaseReadOnly:
             return False
         return True
+
+    def require_commits(self) -> None:
+        """Raise a DatabaseError unless a small commit goes through, or did a few seconds ago."""
+        self._pool.require_commits()
 
     def has_current_schema(self) -> bool:
         with self._pool.connection() as connection:

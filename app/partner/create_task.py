@@ -102,7 +102,7 @@ def _respond(context: Context[Store], new: NewTask, created: Created) -> Respons
 
 
 def _replay(context: Context[Store], task_id: int) -> Response:
-    task = context.store.read_task(task_id)
+    task = context.store.read_replayed_task(task_id)
     if task is None:
         raise DatabaseAway("everything was reset at this moment")
     headers = [("Location", f"/v1/tasks/{task.id}"), ("Idempotency-Replayed", "true")]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from psycopg2.errors import CheckViolation
 
-from app.db import Pool
+from app.db import COMMIT_MARK, Pool
 from app.db.coalescing import Coalescer, Future
 from app.ids import HIGHEST
 from app.partner.schemas import SubTask, TaskDelivery
@@ -98,11 +98,11 @@ class Store:
         _CREATES.calls.inc(len(tasks))
         params = _create_params(tasks)
         try:
-            rows = self._pool.rows(_CREATE, params)
+            rows = self._pool.change_rows(_CREATE, params)
         except CheckViolation:
             # There is no partition for today: maintenance has not run for days.
-            self._pool.rows("SELECT rvq.create_partitions(7)")
-            rows = self._pool.rows(_CREATE, params)
+            self._pool.change("SELECT rvq.create_partitions(7)")
+            rows = self._pool.change_rows(_CREATE, params)
         return [Created(*row) for row in rows]
 
     def refusal(self) -> str:
@@ -112,6 +112,16 @@ class Store:
     def read_task(self, task_id: int) -> Task | None:
         row = self._pool.row("SELECT * FROM rvq.read_task(%s)", (task_id,))
         return Task.from_row(row) if row else None
+
+    def read_replayed_task(self, task_id: int) -> Task | None:
+        """Read a task that another call has created, once it is as durable as that call's response says.
+
+        The commit of what is written here comes after that one's, so it waits for the same standby.
+        """
+        rows = self._pool.change_rows(
+            f"SELECT t.* FROM {COMMIT_MARK} CROSS JOIN rvq.read_task(%s) AS t", (task_id,)
+        )
+        return Task.from_row(rows[0]) if rows else None
 
     def list_tasks(self, status: str | None, limit: int, before: int | None) -> list[Task]:
         """Return tasks with an id below `before`, newest first."""

@@ -1,8 +1,8 @@
 """The hooks that Gunicorn calls; gunicorn.conf.py binds them to Gunicorn's names.
 
-The master reads the settings, migrates and makes partitions before it listens; each process opens its share
-of the database connections after the fork and before it accepts. Nothing here may import app.web.metrics: its
-folder has to be known first, and only the serving processes write to it.
+The master reads the settings and prepares the database before it listens; each process opens its share of the
+database connections after the fork and before it accepts. Nothing here may import app.web.metrics: its folder
+has to be known first, and only the serving processes write to it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-import psycopg2
-
 from app import cpu
-from app.db import DatabaseError, DatabaseUnavailable, Pool, partitions
-from app.db.migrations import MigrationError, migrate
-from app.db.server import record_server
-from app.db.sql_files import SqlFiles
+from app.db import DatabaseError, Pool
+from app.db.migrations import MigrationError
 from app.logs import configure_logging
 from app.server.adapters import mark_repeated_headers, respond_to_error
+from app.server.database import prepare_database, wait_for_database
 from app.settings import Settings, SettingsError, load_settings
 
 log = logging.getLogger("rvq.serving")
@@ -43,6 +40,8 @@ WAIT_SECONDS = 1.0
 SPARE_THREADS = 8
 # New objects between two collections of the young ones; hardly any of ours are in cycles.
 GC_THRESHOLD = 20_000
+# Seconds between two tries while the database is away at the start.
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 METRICS_PREFIX = "rvq-metrics-"
@@ -146,7 +145,7 @@ def on_starting(_server: Any) -> None:
     for file in folder.glob("*.db"):
         file.unlink(missing_ok=True)
     try:
-        _prepare_database()
+        wait_for_database(settings.database_url)
     except (DatabaseError, MigrationError) as error:
         _exit(f"the database is not ready: {error}")
 
@@ -154,7 +153,7 @@ def on_starting(_server: Any) -> None:
 def on_reload(_server: Any) -> None:
     """Prepare the database, in the master, after the new settings are read and before new processes start."""
     try:
-        _prepare_database()
+        prepare_database(settings.database_url)
     except (DatabaseError, MigrationError) as error:
         log.error("the database was not prepared for the reload: %s", error)
 
@@ -177,7 +176,7 @@ def post_fork(_server: Any, worker: Any) -> None:
     pool = make_pool(settings)
     try:
         pool.open([*PARTNER, *WORKER])
-    except (DatabaseUnavailable, psycopg2.Error) as error:
+    except DatabaseError as error:
         log.error("no warm connections: %s", error)
         pool = make_pool(settings)
 
@@ -227,16 +226,6 @@ def _reset_stop_signals() -> None:
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     _unblock_stop_signals()
-
-
-def _prepare_database() -> None:
-    report = migrate(settings.database_url, SqlFiles.read())
-    partitions.create_partitions(settings.database_url)
-    if changed := record_server(settings.database_url):
-        log.warning(changed)
-    if report.migrations or report.functions:
-        counts = {"migrations": len(report.migrations), "functions": len(report.functions)}
-        log.info("schema brought up to date", extra=counts)
 
 
 def _exit(reason: str) -> NoReturn:

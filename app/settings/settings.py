@@ -124,13 +124,25 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
 
 
 def require_delivery(settings: Settings) -> list[str]:
-    """Return what is missing for sending webhooks, as problems; empty when the dispatcher may start."""
+    """Return what is missing for sending webhooks, as problems; without it the dispatcher only maintains."""
     problems = []
     if not settings.webhook_secrets:
         problems.append("APP_WEBHOOK_SECRET: not set; a webhook is never sent unsigned")
     if not settings.webhook_allowed_hosts:
         problems.append("APP_WEBHOOK_ALLOWED_HOSTS: not set; no address may be sent to")
     return problems
+
+
+def switched_off(settings: Settings) -> list[str]:
+    """Return what valid settings leave switched off: it may not be meant."""
+    lines = [
+        f"no APP_{name.upper()}_TOKEN: the {name} API is switched off"
+        for name in ("partner", "worker", "admin")
+        if not getattr(settings, f"{name}_tokens")
+    ]
+    if missing := require_delivery(settings):
+        lines.append(f"no webhooks, the dispatcher only does the maintenance: {'; '.join(missing)}")
+    return lines
 
 
 def _refuse_shared_tokens(settings: Settings, problems: Problems) -> None:

@@ -26,6 +26,8 @@ SIGNING_KEY_PREFIX = "whsk_"
 # RFC 6750's alphabet: anything else could not be sent as a bearer token.
 TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
 
+ESCAPED = "in a user or a password, @ : / % ? and # are written as %40 %3A %2F %25 %3F and %23"
+
 
 @dataclass
 class Problems:
@@ -46,8 +48,10 @@ def parse_database_url(environ: Environ, name: str, problems: Problems) -> str:
     url = environ.get(name, "")
     if not url:
         problems.add(name, "not set")
-    elif not url.startswith(("postgresql://", "postgres://")) or not _is_url(url):
-        problems.add(name, "must be a postgresql:// URL")
+    elif not url.startswith(("postgresql://", "postgres://")) or (parts := _parts_of(url)) is None:
+        problems.add(name, f"must be a postgresql:// URL; {ESCAPED}")
+    elif not _is_well_split(url, parts):
+        problems.add(name, f"user, password, host, port and database can't be told apart; {ESCAPED}")
     return url
 
 
@@ -181,9 +185,24 @@ def _public_key(seed: bytes) -> bytes:
     return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
 
 
-def _is_url(url: str) -> bool:
+def _parts_of(url: str) -> Mapping[str, str] | None:
+    """Return what libpq reads in the URL; None when it can't."""
     try:
-        parse_dsn(url)
-    except psycopg2.Error:
-        return False
-    return True
+        parts: Mapping[str, str] = parse_dsn(url)
+        return parts
+    except (psycopg2.Error, UnicodeError):
+        return None
+
+
+def _is_well_split(url: str, parts: Mapping[str, str]) -> bool:
+    """Return False when a bare character of the password has split the URL elsewhere than was meant.
+
+    libpq would take a piece of the password for a host, a port or a database, and later name it in an error.
+    """
+    ports = parts.get("port", "").split(",")
+    path = url.partition("://")[2].partition("?")[0].partition("/")[2]
+    return (
+        "@" not in parts.get("host", "")
+        and "@" not in path
+        and all(port == "" or (port.isascii() and port.isdigit() and 0 < int(port) < 65536) for port in ports)
+    )

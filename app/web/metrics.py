@@ -78,30 +78,38 @@ class BatchCounter:
         self.calls = BATCHED_CALLS.labels(call)
 
 
-def exposition(stats: Mapping[str, object] | None, is_up: bool = True) -> bytes:
+def exposition(
+    stats: Mapping[str, object] | None, maintenance_seconds: float | None = None, is_up: bool = True
+) -> bytes:
     """Return the metrics of all processes and of `stats`, the result of rvq.stats(), unless it gave none.
 
-    `is_up`: whether the database answered.
+    `maintenance_seconds`: how long ago the last maintenance was. `is_up`: whether the database answered.
     """
     registry = REGISTRY
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     own = CollectorRegistry()
-    own.register(_Stats(stats, is_up))
+    own.register(_Stats(stats, maintenance_seconds, is_up))
     return generate_latest(registry) + generate_latest(own)
 
 
 class _Stats:
     """A collector of what the database says at each scrape, so that no one process has to export it."""
 
-    def __init__(self, stats: Mapping[str, object] | None, is_up: bool) -> None:
+    def __init__(
+        self, stats: Mapping[str, object] | None, maintenance_seconds: float | None, is_up: bool
+    ) -> None:
         self._stats = stats
+        self._maintenance_seconds = maintenance_seconds
         self._is_up = is_up
 
     def collect(self) -> Iterable[Metric]:
         up = "Whether the database answered this scrape."
         yield GaugeMetricFamily("rvq_database_up", up, value=int(self._is_up))
+        if self._maintenance_seconds is not None:
+            text = "How long ago a dispatcher last did its maintenance."
+            yield GaugeMetricFamily("rvq_maintenance_age_seconds", text, value=self._maintenance_seconds)
         for group in ("tasks", "sub_tasks", "deliveries"):
             values = (self._stats or {}).get(group)
             if isinstance(values, Mapping):

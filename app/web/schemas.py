@@ -179,6 +179,7 @@ class Health(Schema):
 
 class Readiness(Schema, omit_defaults=True):
     status: Literal["ready"]
+    degraded: str | None = None
     behind: list[str] = []
 
 

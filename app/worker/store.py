@@ -78,7 +78,8 @@ class Store:
         workers, limits = [claim.worker_id for claim in claims], [claim.limit for claim in claims]
         claimed: list[list[ClaimedSubTask]] = [[] for _ in claims]
         params = (workers, limits, claims[0].lease_seconds, list(claims[0].queues))
-        rows = self._pool.rows(_CLAIM, params)
+        # A lease needs no standby: if that takes over without it, the sub_task is queued there.
+        rows = self._pool.change_rows(_CLAIM, params, may_be_local=True)
         # All leases of one statement end at the same moment.
         expires_at = moment(rows[0][-1]) if rows else ""
         for row in rows:
@@ -102,19 +103,20 @@ class Store:
                 for report in reports
             ),
         )
-        outcomes = iter(self._pool.value(_COMPLETE, params))
+        outcomes = iter(self._pool.change(_COMPLETE, params))
         return [list(itertools.islice(outcomes, len(of_worker))) for _, of_worker in of_workers]
 
     def heartbeat(self, lease_seconds: int, leases: Sequence[Lease]) -> list[str]:
         """Extend leases; return one outcome each: extended, stale, cancelled or unknown."""
         sql = "SELECT rvq.heartbeat_sub_tasks(%s, %s::bigint[], %s::uuid[])"
-        outcomes: list[str] = self._pool.value(sql, (lease_seconds, *_lease_arrays(leases)))
+        params = (lease_seconds, *_lease_arrays(leases))
+        outcomes: list[str] = self._pool.change(sql, params, may_be_local=True)
         return outcomes
 
     def release(self, leases: Sequence[Lease]) -> list[str]:
         """Give leases back; return one outcome each: released, stale or unknown."""
         sql = "SELECT rvq.release_sub_tasks(%s::bigint[], %s::uuid[])"
-        outcomes: list[str] = self._pool.value(sql, _lease_arrays(leases))
+        outcomes: list[str] = self._pool.change(sql, _lease_arrays(leases), may_be_local=True)
         return outcomes
 
 

@@ -55,7 +55,10 @@ class HostWindow:
 
 
 class InFlight:
-    """Counts deliveries; thread-safe. One is running from `begin` to `end`, and unsettled until `forget`."""
+    """Counts deliveries; thread-safe. One is running from `begin` to `end`, and unsettled until `forget`.
+
+    A lease token names it: when a lease ran out here, the delivery may be here once more, under another.
+    """
 
     def __init__(self, threads: int) -> None:
         self.most_running = threads * (1 + SLOW_SHARE)
@@ -63,9 +66,9 @@ class InFlight:
         self._most = max(1, threads * 3 // 4)
         self._most_if_slow = max(1, threads // 8)
         self._lock = threading.Lock()
-        # When each began, by id, in that order: the slow ones are in front.
-        self._running: dict[int, float] = {}
-        self._unsettled: dict[int, float] = {}
+        # When each began, by lease token, in that order: the slow ones are in front.
+        self._running: dict[str, float] = {}
+        self._unsettled: dict[str, float] = {}
         self._hosts: dict[str, HostWindow] = {}
 
     @property
@@ -94,14 +97,14 @@ class InFlight:
         now = time.monotonic()
         with self._lock:
             for delivery in deliveries:
-                self._running[delivery.id] = now
+                self._running[delivery.lease_token] = now
                 self._hosts.setdefault(delivery.host, HostWindow()).running += 1
 
     def end(self, result: Result) -> None:
         """Record that the attempt is over; its result waits to be settled."""
         delivery, took = result.delivery, time.monotonic() - result.started
         with self._lock:
-            self._unsettled[delivery.id] = self._running.pop(delivery.id)
+            self._unsettled[delivery.lease_token] = self._running.pop(delivery.lease_token)
             host = self._hosts[delivery.host]
             host.running -= 1
             host.unsettled += 1
@@ -114,14 +117,14 @@ class InFlight:
         """Forget deliveries that have no result."""
         with self._lock:
             for delivery in deliveries:
-                self._running.pop(delivery.id)
+                self._running.pop(delivery.lease_token)
                 self._hosts[delivery.host].running -= 1
 
     def forget(self, deliveries: Iterable[Delivery]) -> None:
         """Forget deliveries that are settled, or whose leases are lost."""
         with self._lock:
             for delivery in deliveries:
-                self._unsettled.pop(delivery.id)
+                self._unsettled.pop(delivery.lease_token)
                 self._hosts[delivery.host].unsettled -= 1
             if len(self._hosts) > MOST_HOSTS:
                 self._hosts = {name: host for name, host in self._hosts.items() if not host.is_idle}

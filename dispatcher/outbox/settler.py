@@ -53,11 +53,19 @@ class Settler:
         while self._queue:
             self._held.append(self._queue.popleft())
         self._give_up_lost_leases()
-        batch = self._held[:BATCH]
+        batch = self._next_batch()
         if batch:
             self._finish(batch, self._settle(batch))
-            del self._held[: len(batch)]
+            done = {result.delivery.lease_token for result in batch}
+            self._held = [result for result in self._held if result.delivery.lease_token not in done]
         return 0.0 if self._held or self._queue else IDLE_PAUSE
+
+    def _next_batch(self) -> list[Result]:
+        """Return the oldest results, one of each delivery, since its id is all that `settle` returns."""
+        batch: dict[int, Result] = {}
+        for result in self._held[:BATCH]:
+            batch.setdefault(result.delivery.id, result)
+        return list(batch.values())
 
     def _settle(self, batch: list[Result]) -> set[int]:
         """Settle the batch in one statement; one by one if the database refuses something in it."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from app.db.migrations import migrate
-from app.settings import Settings, load_settings
+from app.settings import Settings, load_settings, switched_off
 from app.settings.settings import PREFIXES
 from rvq.embedded import Cluster
 from rvq.errors import CommandError
@@ -29,7 +29,7 @@ RVQ runs; Ctrl-C stops it, and its data stays in {folder}
   webhooks to  {hosts}
   processes    {processes}
   logs         {folder}/api.log and dispatcher.log
-  keys         {folder}/environment, for a shell:
+{off}  keys         {folder}/environment, for a shell:
 
       set -a; . {folder}/environment; set +a
       curl -H "Authorization: Bearer $APP_PARTNER_TOKEN" $RVQ_URL/v1/stats
@@ -77,9 +77,10 @@ def _write_environment(rvq: LocalStack) -> None:
 
 
 def _banner(rvq: LocalStack, settings: Settings) -> str:
-    hosts = ", ".join(str(host) for host in settings.webhook_allowed_hosts)
+    hosts = ", ".join(str(host) for host in settings.webhook_allowed_hosts) or "nowhere"
+    off = "".join(f"  off          {line}\n" for line in switched_off(settings))
     processes = ", ".join(f"{process.name} (pid {process.pid})" for process in rvq.processes)
-    return BANNER.format(folder=rvq.folder, url=rvq.url, hosts=hosts, processes=processes)
+    return BANNER.format(folder=rvq.folder, url=rvq.url, hosts=hosts, processes=processes, off=off)
 
 
 def _watch(processes: Sequence[Process]) -> int:

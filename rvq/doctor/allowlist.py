@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from app.settings import SettingsError
 from app.settings.values import Problems, parse_allowed_hosts
 from app.webhooks.addresses import AddressRefused, AllowedHost, check_url
-from rvq.doctor.store import StoredUrl
+from rvq.doctor.figures import StoredUrl
 
 NAME = "APP_WEBHOOK_ALLOWED_HOSTS"
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from app.db import DatabaseUnfit
 from app.db.migrations import MigrationError
 from app.db.session import PINNED, TIMEOUTS
 from app.ids import FIRST_DAY, LAST_DAY, delivery_id, sub_task_id, task_id
-from app.settings import Settings, require_delivery
+from app.settings import Settings, switched_off
 from rvq.doctor import upkeep
 from rvq.doctor.finding import Finding, Level, level_of
+from rvq.doctor.publications import of_publications
+from rvq.doctor.roles import of_roles
+from rvq.doctor.server import of_server
 from rvq.doctor.store import Store
 
 SUPPORTED = range(15, 19)
@@ -38,13 +42,8 @@ Check = Callable[[Store], Iterator[Finding]]
 
 def of_settings(settings: Settings) -> Iterator[Finding]:
     """Say what is switched off, for it may not be meant; the settings are valid."""
-    for name in ("partner", "worker", "admin"):
-        if not getattr(settings, f"{name}_tokens"):
-            yield Finding(
-                "advice", "settings", f"no APP_{name.upper()}_TOKEN: the {name} API is switched off"
-            )
-    for missing in require_delivery(settings):
-        yield Finding("advice", "settings", missing)
+    for line in switched_off(settings):
+        yield Finding("advice", "settings", line)
     yield Finding("ok", "settings", "valid")
 
 
@@ -56,7 +55,7 @@ def of_database(store: Store) -> Iterator[Finding]:
     yield Finding("ok" if writable else "wrong", "database", "writable" if writable else "takes no writes")
     try:
         current = store.schema_is_current()
-    except MigrationError as error:
+    except (MigrationError, DatabaseUnfit) as error:
         yield Finding("wrong", "schema", str(error))
         return
     if not current:
@@ -178,10 +177,13 @@ def of_vacuum(store: Store) -> Iterator[Finding]:
         return
     if admission.refusal:
         yield Finding("wrong", "admission", f"create refuses: {admission.refusal}")
-    age, who = store.oldest_transaction() or (0.0, "")
     bound = admission.max_transaction_age
-    text = f"{age:.0f} s, the bound is {bound:.0f} {f'({who})' if who else ''}".strip()
-    yield Finding(level_of(age, bound / 4, bound), "oldest transaction", text)
+    holders = store.horizon_holders() or [(0.0, "nothing holds vacuum back")]
+    for number, (age, holder) in enumerate(holders):
+        level = level_of(age, bound / 4, bound)
+        if number == 0 or level != "ok":
+            text = f"{age:.0f} s, the bound is {bound:.0f} ({holder})"
+            yield Finding(level, "oldest transaction", text)
     dead, most = store.dead_tuples(), admission.max_dead_tuples
     text = f"{dead} in the tables of open work, the bound is {most}"
     yield Finding(level_of(dead, most / 4, most), "dead tuples", text)
@@ -219,6 +221,8 @@ def of_counters(store: Store) -> Iterator[Finding]:
 
 
 NEED_SCHEMA: tuple[Check, ...] = (
+    of_roles,
+    of_publications,
     of_sessions,
     of_clock,
     of_configuration,
@@ -234,11 +238,21 @@ NEED_SCHEMA: tuple[Check, ...] = (
 def examine(store: Store, settings: Settings) -> Iterator[Finding]:
     """Make all checks, in order; only the first of them when the schema is not current."""
     yield from of_settings(settings)
+    yield from of_server()
     first = list(of_database(store))
     yield from first
     if all(finding.level != "wrong" for finding in first if finding.what == "schema"):
-        yield from of_connections(store, settings)
-        yield from of_retention(store, settings)
-        yield from upkeep.of_steps(store, settings.retention_days)
+        yield from _despite_rights(of_connections(store, settings))
+        yield from _despite_rights(of_retention(store, settings))
+        yield from _despite_rights(upkeep.of_steps(store, settings.retention_days))
+        yield from _despite_rights(upkeep.of_sending(store, settings))
         for check in NEED_SCHEMA:
-            yield from check(store)
+            yield from _despite_rights(check(store))
+
+
+def _despite_rights(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Go on with the next check where the role may not ask what this one asks."""
+    try:
+        yield from findings
+    except DatabaseUnfit as error:
+        yield Finding("wrong", "rights", str(error))

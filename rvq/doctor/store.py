@@ -1,20 +1,17 @@
-"""The doctor's only module that asks the database and names SQL functions; it changes nothing."""
+"""What the doctor asks RVQ's own tables and functions; it changes nothing."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date
-from typing import Any, NamedTuple
 
-import psycopg2
-
-from app.db import Connection, connect
-from app.db.errors import StatementTimeout, translate
+from app.db import connect
+from app.db.errors import StatementTimeout
 from app.db.migrations import check_history, newer_release, schema_is_current
 from app.ids import FIRST_DAY, LAST_DAY, task_of
+from rvq.doctor.catalog import Catalog
+from rvq.doctor.figures import Admission, DueStep, OpenDay, ServerRun, Skew, StoredUrl
 
 NAME = "rvq-doctor"
 AUDIT_TIMEOUT_MS = 60_000
@@ -37,17 +34,9 @@ DAYS_AHEAD = """
 SELECT count(*) FROM generate_series(rvq.day_at(rvq.clock()), rvq.day_at(rvq.clock()) + %s) AS d
  WHERE to_regclass(format('rvq.%%I', 'sub_tasks_' || d)) IS NOT NULL
    AND to_regclass(format('rvq.%%I', 'outcomes_' || d)) IS NOT NULL"""
-OLDEST_TRANSACTION = """
-SELECT o.age, o.who FROM (
-    SELECT extract(epoch FROM clock_timestamp() - a.xact_start)::float8 AS age,
-           format('pid %%s of %%s, %%s', a.pid, coalesce(nullif(a.application_name, ''), '?'), a.state) AS who
-      FROM pg_stat_activity AS a
-     WHERE a.xact_start IS NOT NULL AND a.datname = current_database() AND a.pid <> pg_backend_pid()
-       AND a.backend_type = 'client backend'
-    UNION ALL
-    SELECT extract(epoch FROM clock_timestamp() - p.prepared)::float8, format('prepared as %%s', p.gid)
-      FROM pg_prepared_xacts AS p WHERE p.database = current_database()) AS o
- ORDER BY o.age DESC LIMIT 1"""
+HORIZON = """
+SELECT extract(epoch FROM h.age)::float8, h.holder
+  FROM rvq.list_horizon_holders() AS h ORDER BY h.age DESC"""
 OPEN_DAYS = """
 SELECT '2024-01-01'::date + o.day, coalesce(o.open_task, o.due_delivery), o.open_task IS NOT NULL
   FROM rvq.list_open_days(%s) AS o"""
@@ -78,72 +67,14 @@ SELECT u.url, sum(u.tasks)::bigint, sum(u.deliveries)::bigint FROM (
 DUE_STEPS = "SELECT s.step, s.due, s.seconds, s.is_behind FROM rvq.list_due_steps(%s) AS s"
 
 
-class DueStep(NamedTuple):
-    """A step of maintenance, how much is due (counted up to a bound), and for how long the oldest is."""
-
-    step: str
-    due: int
-    seconds: float | None
-    is_behind: bool
-
-
 RUNS = """
 SELECT r.how, to_char(r.began_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'),
        extract(epoch FROM rvq.clock() - r.began_at)::float8, EXISTS (SELECT FROM rvq.this_run())
   FROM rvq.server_runs AS r ORDER BY r.first_xid DESC LIMIT 1"""
 
 
-class ServerRun(NamedTuple):
-    """The last run of a server that is recorded; `is_this` says whether it is this server's."""
-
-    how: str
-    began_at: str
-    seconds_ago: float
-    is_this: bool
-
-
-class Admission(NamedTuple):
-    """The state of admission control, in seconds; `checked_ago` is None when no dispatcher ever looked."""
-
-    refusal: str | None
-    checked_ago: float | None
-    max_transaction_age: float
-    max_dead_tuples: int
-
-
-class OpenDay(NamedTuple):
-    """A day past retention, and the first task that keeps it: an open one, or one with a pending delivery."""
-
-    day: date
-    task_id: int
-    is_open: bool
-
-
-class StoredUrl(NamedTuple):
-    url: str
-    tasks: int
-    deliveries: int
-
-
-@dataclass(frozen=True)
-class Skew:
-    """Seconds: the database's clock less ours, how sure that is, and how far RVQ's is moved from it.
-
-    Then the day that RVQ's clock shows, and whether ids can say it.
-    """
-
-    seconds: float
-    uncertain: float
-    moved: float
-    day: str
-    has_ids: bool
-
-
-class Store:
+class Store(Catalog):
     """Reads over one connection. Methods raise a DatabaseError when the database goes away."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     @property
     def version(self) -> int:
@@ -188,10 +119,9 @@ class Store:
         """Count the days that have partitions: today and that many after it."""
         return int(self._row(DAYS_AHEAD, (ahead,))[0])
 
-    def oldest_transaction(self) -> tuple[float, str] | None:
-        """Return its age in seconds, and whose it is."""
-        rows = self._rows(OLDEST_TRANSACTION)
-        return (rows[0][0], rows[0][1]) if rows else None
+    def horizon_holders(self) -> list[tuple[float, str]]:
+        """Return the age in seconds and the name of all that holds vacuum back, the oldest first."""
+        return [(age, holder) for age, holder in self._rows(HORIZON)]
 
     def open_days(self, retention_days: int) -> list[OpenDay]:
         rows = self._rows(OPEN_DAYS, (retention_days,))
@@ -227,17 +157,6 @@ class Store:
     def stored_urls(self) -> list[StoredUrl]:
         """Return every address that something is still to be sent to: open tasks, and due deliveries."""
         return [StoredUrl(*row) for row in self._rows(STORED_URLS)]
-
-    def _row(self, sql: str, params: Sequence[object] = ()) -> tuple[Any, ...]:
-        return self._rows(sql, params)[0]
-
-    def _rows(self, sql: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        try:
-            with self._connection.cursor() as cursor:
-                cursor.execute(sql, params)
-                return cursor.fetchall() if cursor.description else []
-        except psycopg2.Error as error:
-            raise translate(error) from error
 
 
 @contextlib.contextmanager

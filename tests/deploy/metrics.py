@@ -33,7 +33,7 @@ STRING = re.compile(r'"[^"]*"')
 def exported() -> dict[str, set[str]]:
     """Sample names, and the labels that each may have."""
     api = {name: {*labels, "instance"} for name, labels in _of_registry(metrics.REGISTRY).items()}
-    families = text_string_to_metric_families(metrics.exposition(STATS).decode())
+    families = text_string_to_metric_families(metrics.exposition(STATS, 0.0).decode())
     for family in families:
         # When a counter began, which prometheus_client adds, is nothing that anybody looks at.
         for sample in (one for one in family.samples if not one.name.endswith("_created")):

@@ -85,8 +85,8 @@ def test_a_directive_that_is_misspelt_would_be_found(installed: Path) -> None:
 
 
 def test_the_dispatcher_is_stopped_no_sooner_than_it_needs() -> None:
-    from dispatcher.daemon import GRACE
     from dispatcher.delivery import Lease
+    from dispatcher.outbox.outbox import GRACE
 
     text = (FOLDER / "rvq-dispatcher@.service").read_text()
     found = re.search(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)

@@ -1,15 +1,17 @@
-"""A certificate authority for the run, and senders that trust it."""
+"""A certificate authority for the run, senders that trust it, and a service manager."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.hostile import Authority
 from dispatcher.http.sender import Sender
+from tests.dispatcher.manager import Manager
 from tests.dispatcher.senders import NAME, MakeSender, sender_to_loopback
 
 
@@ -31,3 +33,15 @@ def make_sender(authority: Authority) -> Iterator[MakeSender]:
             return sender
 
         yield make
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[Manager]:
+    manager = Manager(str(tmp_path / "notify"))
+    yield manager
+    manager.close()
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return str(tmp_path / "notify")

@@ -164,6 +164,11 @@ class Tasks:
         )
         return [(attempt, outcome, status) for attempt, outcome, status in rows]
 
+    def wait_until_tried(self, count: int) -> None:
+        """Until that many attempts are recorded."""
+        attempts = "SELECT count(*) FROM rvq.delivery_attempts"
+        wait_until(lambda: self.value(attempts) >= count, f"{count} attempts are recorded", 30)
+
     def wait_until_done(self, seconds: float = 30) -> None:
         wait_until(lambda: self.pending() == 0, "every delivery has ended", seconds)
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,40 +11,10 @@ from dispatcher.daemon import Daemon
 from dispatcher.delivery import Delivery
 from dispatcher.http.sender import make_sender
 from dispatcher.systemd import Notifier
+from tests.dispatcher.manager import Manager
 from tests.dispatcher.rig import environment, running, settings
 from tests.support.concurrency import wait_until
 from tests.support.database import Database
-
-
-class Manager:
-    """Plays systemd: what it was told, so far."""
-
-    def __init__(self, address: str) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.bind(address)
-        self._socket.setblocking(False)
-        self._told: list[str] = []
-
-    def told(self) -> list[str]:
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                self._told.append(self._socket.recv(4096).decode())
-        return self._told
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-@pytest.fixture
-def manager(tmp_path: Path) -> Iterator[Manager]:
-    manager = Manager(str(tmp_path / "notify"))
-    yield manager
-    manager.close()
-
-
-@pytest.fixture
-def address(tmp_path: Path) -> str:
-    return str(tmp_path / "notify")
 
 
 def test_without_a_service_manager_nothing_happens() -> None:
@@ -108,16 +74,17 @@ def test_the_watchdog_goes_hungry_while_a_delivery_outlives_its_lease(
     notifier = Notifier({"NOTIFY_SOCKET": address, "WATCHDOG_USEC": "1000"})
     read = settings(database.url)
     daemon = Daemon(read, notifier, make_sender(read))
+    assert daemon._outbox
     stuck = Delivery(1, 1, 1, "http://one.test/", "one.test", b"{}", "", 0.0, 0.0)
-    daemon._in_flight.begin([stuck])
+    daemon._outbox._in_flight.begin([stuck])
     now = time.monotonic()
     monkeypatch.setattr("dispatcher.outbox.in_flight.time.monotonic", lambda: now + 34)
-    daemon._feed_watchdog()
+    daemon.feed_watchdog()
     assert manager.told() == ["WATCHDOG=1"]
     monkeypatch.setattr("dispatcher.outbox.in_flight.time.monotonic", lambda: now + 36)
     monkeypatch.setattr("dispatcher.systemd.time.monotonic", lambda: now + 36)
-    daemon._feed_watchdog()
+    daemon.feed_watchdog()
     assert manager.told() == ["WATCHDOG=1"]
-    daemon._in_flight.cancel([stuck])
-    daemon._feed_watchdog()
+    daemon._outbox._in_flight.cancel([stuck])
+    daemon.feed_watchdog()
     assert manager.told() == ["WATCHDOG=1", "WATCHDOG=1"]

@@ -52,6 +52,26 @@ def test_results_that_workers_hold_while_the_api_is_dead_arrive_once(rvq: Rvq, d
     assert database.value("SELECT count(*) FROM rvq.outcomes") == 8
 
 
+def test_until_empty_leaves_nothing_behind_that_is_only_locked_for_a_moment(
+    rvq: Rvq, database: Database
+) -> None:
+    task_id = rvq.create([1, 2, 3])
+    with database.connect(autocommit=False) as holder, holder.cursor() as cursor:
+        cursor.execute("SELECT id FROM rvq.open_sub_tasks FOR UPDATE")
+        worker = rvq.start_worker("Echo", "--until-empty")
+        wait_until(lambda: empty_claims(rvq) >= 2, "claims have come back empty", 60)
+        holder.rollback()
+    assert worker.wait(60) == 0
+    assert rvq.task(task_id)["status"] == "succeeded"
+
+
+def empty_claims(rvq: Rvq) -> int:
+    """How many claims the API has answered; none of them had anything."""
+    metrics = rvq.call("GET", "/metrics", audience="ADMIN").body.decode()
+    lines = [line for line in metrics.splitlines() if line.startswith("rvq_http_request_seconds_count")]
+    return sum(int(float(line.rpartition(" ")[2])) for line in lines if "claim" in line)
+
+
 def held_results(rvq: Rvq) -> int:
     """How many workers say that they could not deliver."""
     logs = [file.read_text() for file in rvq.folder.glob("worker-*.log")]

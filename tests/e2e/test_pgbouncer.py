@@ -9,9 +9,10 @@ import psycopg2
 import pytest
 
 from app.db import Pool
-from app.db.errors import DatabaseUnfit
+from app.db.errors import DatabaseUnavailable, DatabaseUnfit
 from app.db.migrations import LOCK, migrate
 from app.db.session import TIMEOUTS
+from dispatcher.store import SLOW_STATEMENT_MS, Store
 from tests.app.rig import make_caller
 from tests.dispatcher.receiver import Receiver
 from tests.dispatcher.steps import stepping
@@ -21,7 +22,8 @@ from tests.support.concurrency import background, wait_until
 from tests.support.pgbouncer import needs_pgbouncer, pgbouncer
 
 pytestmark = needs_pgbouncer
-SHORT = dict.fromkeys(TIMEOUTS, 200)
+SHORTEST = 0.2  # seconds
+SHORT = dict.fromkeys(TIMEOUTS, int(SHORTEST * 1000))
 WAITS_LONGER = """
 SELECT count(*) FROM pg_stat_activity AS a
  WHERE a.datname = current_database() AND a.wait_event_type = 'Lock'
@@ -74,6 +76,30 @@ def test_a_migration_takes_the_time_it_needs_whatever_the_role_allows(empty_data
             finally:
                 holder.rollback()
             assert migrating.result(60).migrations
+
+
+def test_a_slow_step_of_maintenance_takes_the_time_it_needs_whatever_the_role_allows(
+    empty_database: str,
+) -> None:
+    migrate(empty_database)
+    set_timeouts(empty_database, SHORT)
+    with pgbouncer(empty_database) as url:
+        pool = Pool(url, 1, "rvq-dispatcher", statement_timeout_ms=SLOW_STATEMENT_MS)
+        pool.open()
+        with contextlib.closing(pool):
+            slept = Store(pool).run_step(f"SELECT pg_sleep({3 * SHORTEST})", None, is_slow=True)
+    assert slept == [("",)]
+
+
+def test_a_pooler_with_fewer_connections_than_ours_is_named_instead_of_waited_for(
+    behind: str, empty_database: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("app.db.watcher.WATCH_SECONDS", 0.1)
+    with pgbouncer(empty_database, mode="session", size=2) as url:
+        pool = Pool(url, 4, "rvq-api-test", statement_timeout_ms=500)
+        with pytest.raises(DatabaseUnavailable):
+            pool.open(["SELECT 1"])
+    assert "connection 3 of 4 got no answer" in caplog.text
 
 
 def _waits(url: str) -> bool:

@@ -7,17 +7,20 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg2
 import pytest
 
 from app.db.migrations import migrate
 from app.ids import FIRST_DAY, LAST_DAY
+from rvq.embedded import Cluster
 from rvq.local.settings import child_environ
 from tests.app.process import Gunicorn
 from tests.app.rig import environ
 from tests.dispatcher.rig import environment, launched
 from tests.support.concurrency import wait_until
+from tests.support.roles import PASSWORD, as_role, execute
 from tests.support.server import Server
 
 CONFIGURATION = 78
@@ -61,6 +64,39 @@ def test_everything_that_starts_on_latin1_says_that_it_needs_utf8(latin1: str, t
     for _, words in found:
         assert "has the encoding LATIN1" in words
         assert "Traceback" not in words
+
+
+def test_everything_that_starts_with_a_wrong_password_or_database_says_postgresqls_reason(
+    own_cluster: Cluster, tmp_path: Path
+) -> None:
+    wrong = {
+        as_role(
+            own_cluster.url("rvq"), "rvq", "wrong-word"
+        ): 'password authentication failed for user "rvq". What',
+        own_cluster.url("nowhere"): 'database "nowhere" does not exist. What to do: CREATE DATABASE',
+    }
+    for url, reason in wrong.items():
+        found = list(starts(url, tmp_path))
+        assert [status for status, _ in found] == [1, 1, 1, CONFIGURATION]
+        for _, words in found:
+            assert reason in words.replace('\\"', '"')
+            assert "Traceback" not in words
+            assert (urlsplit(url).password or "") not in words
+
+
+def test_a_dispatcher_waits_until_its_role_may_have_connections(own_cluster: Cluster) -> None:
+    url = own_cluster.url("rvq")
+    execute(url, f"CREATE ROLE plain LOGIN PASSWORD '{PASSWORD}' CONNECTION LIMIT 0")
+    migrate(url, grants={"dispatcher": ["plain"]})
+    with launched(environment(as_role(url, "plain"), HOST)) as dispatcher:
+        words = 'waiting for the database: connection to server at "127.0.0.1"'
+        wait_until(
+            lambda: words in dispatcher.log and "too many connections" in dispatcher.log, "it waits", 60
+        )
+        execute(url, "ALTER ROLE plain CONNECTION LIMIT 10")
+        dispatcher.wait_until_ready()
+        assert PASSWORD not in dispatcher.log
+        assert dispatcher.stop() == 0
 
 
 def alter(url: str, change: str) -> None:

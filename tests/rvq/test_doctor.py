@@ -9,9 +9,10 @@ import pytest
 
 from app.settings import Settings, load_settings
 from rvq.__main__ import main
-from rvq.doctor import checks
+from rvq.doctor import checks, upkeep
 from rvq.doctor.checks import examine
 from rvq.doctor.finding import Finding
+from rvq.doctor.server import of_server
 from rvq.doctor.store import Store, open_store
 from tests.sql.calls import Calls
 from tests.support.database import Database
@@ -64,7 +65,31 @@ def test_nothing_but_the_test_servers_lack_of_durability_is_wrong(
 def test_switched_off_apis_and_missing_delivery_settings_are_said() -> None:
     found = [finding.text for finding in checks.of_settings(Settings(database_url="postgresql:///x"))]
     assert sum("is switched off" in text for text in found) == 3
-    assert any("APP_WEBHOOK_SECRET" in text for text in found)
+    (webhooks,) = [text for text in found if text.startswith("no webhooks")]
+    assert "APP_WEBHOOK_SECRET: not set" in webhooks
+    assert "APP_WEBHOOK_ALLOWED_HOSTS: not set" in webhooks
+
+
+@pytest.mark.parametrize("missing", ["APP_WEBHOOK_SECRET", "APP_WEBHOOK_ALLOWED_HOSTS"])
+def test_webhooks_that_are_promised_and_not_sent_are_wrong(missing: str, database: Database) -> None:
+    both = {**KEYS, "APP_DATABASE_URL": database.url}
+    neither = load_settings({name: value for name, value in both.items() if name != missing})
+    with open_store(database.url) as store:
+        assert list(upkeep.of_sending(store, neither)) == []
+        rvq = Calls(database.main)
+        rvq.create(1, webhook="https://hooks.example/rvq")
+        rvq.cancel(rvq.create(1, webhook="https://hooks.example/rvq"))
+        (text,) = wrong(upkeep.of_sending(store, neither), "webhooks")
+        assert text.startswith("2 are promised ")
+        assert f"{missing}: not set" in text
+        assert list(upkeep.of_sending(store, load_settings(both))) == []
+
+
+def test_what_the_fast_parser_would_gain_is_said_where_it_is_missing() -> None:
+    (found,) = of_server("no_such_module")
+    assert (found.level, "pip install 'rvq[fast]'" in found.text) == ("advice", True)
+    (found,) = of_server("json")
+    assert found.level == "ok"
 
 
 def test_without_any_dispatcher_it_says_so(store: Store) -> None:
@@ -141,6 +166,7 @@ def test_what_was_set_aside_is_named(database: Database, store: Store) -> None:
 
 def test_an_old_transaction_and_a_refusing_admission_are_wrong(database: Database, store: Store) -> None:
     holder = database.connect(autocommit=False)
+    database.rows("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", on=holder)
     database.rows("SELECT 1 FROM rvq.queues", on=holder)
     database.rows("UPDATE rvq.admission SET max_transaction_age = '0', max_backlog = -1")
     database.rows("SELECT rvq.check_admission()")
@@ -160,7 +186,7 @@ def test_an_old_schema_is_wrong_and_nothing_else_is_asked(empty_database: str) -
     with open_store(empty_database) as store:
         found = list(examine(store, load_settings({**KEYS, "APP_DATABASE_URL": empty_database})))
     assert wrong(found, "schema") == ["older than this release: run rvq migrate"]
-    assert {finding.what for finding in found} == {"settings", "database", "schema"}
+    assert {finding.what for finding in found} == {"settings", "server", "database", "schema"}
 
 
 def test_a_delivery_that_nobody_sends_is_seen(database: Database, looked_after: None) -> None:

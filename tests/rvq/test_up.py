@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,8 @@ from rvq.local.credentials import local_credentials
 from rvq.local.settings import child_environ
 from rvq.local.stack import is_ready
 from rvq.ports import free_port
+from tests.support.concurrency import wait_until
+from tests.support.pauses import stopped
 
 Up = subprocess.Popen[str]
 
@@ -32,16 +36,16 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def up(folder: Path) -> Iterator[Callable[[], Up]]:
+def up(folder: Path) -> Iterator[Callable[..., Up]]:
     """Starts `rvq up` in the folder, on one port; whatever still runs is killed, its children follow."""
-    environ = child_environ({"APP_BIND": f"127.0.0.1:{free_port()}"})
+    bind = f"127.0.0.1:{free_port()}"
     started: list[Up] = []
 
-    def up() -> Up:
+    def up(**settings: str) -> Up:
         command = [sys.executable, "-m", "rvq.__main__", "up", "--data", str(folder)]
         process = subprocess.Popen(
             command,
-            env=environ,
+            env=child_environ({"APP_BIND": bind, **settings}),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -73,7 +77,7 @@ def partner(folder: Path) -> Client:
     return Client(environment["RVQ_URL"], environment["APP_PARTNER_TOKEN"])
 
 
-def test_it_serves_stops_on_sigint_and_keeps_its_data(up: Callable[[], Up], folder: Path) -> None:
+def test_it_serves_stops_on_sigint_and_keeps_its_data(up: Callable[..., Up], folder: Path) -> None:
     first = up()
     banner(first)
     task = partner(folder).post("tasks", body={"sub_tasks": [{"payload": 1}]})
@@ -88,7 +92,7 @@ def test_it_serves_stops_on_sigint_and_keeps_its_data(up: Callable[[], Up], fold
     assert second.wait(60) == 0
 
 
-def test_started_twice_the_second_refuses_and_the_first_goes_on(up: Callable[[], Up], folder: Path) -> None:
+def test_started_twice_the_second_refuses_and_the_first_goes_on(up: Callable[..., Up], folder: Path) -> None:
     first = up()
     banner(first)
     second = up()
@@ -100,7 +104,7 @@ def test_started_twice_the_second_refuses_and_the_first_goes_on(up: Callable[[],
 
 
 def test_killed_in_the_middle_it_leaves_nothing_in_the_way_of_the_next(
-    up: Callable[[], Up], folder: Path
+    up: Callable[..., Up], folder: Path
 ) -> None:
     first = up()
     banner(first)
@@ -112,7 +116,7 @@ def test_killed_in_the_middle_it_leaves_nothing_in_the_way_of_the_next(
     assert partner(folder).get("tasks", task["id"])["status"] == "queued"
 
 
-def test_an_api_that_dies_ends_the_stack_with_a_message(up: Callable[[], Up], folder: Path) -> None:
+def test_an_api_that_dies_ends_the_stack_with_a_message(up: Callable[..., Up], folder: Path) -> None:
     process = up()
     found = re.search(r"the API \(pid (\d+)\)", banner(process))
     assert found
@@ -120,3 +124,34 @@ def test_an_api_that_dies_ends_the_stack_with_a_message(up: Callable[[], Up], fo
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "the API ended with status -9" in output
+
+
+def test_after_a_pause_of_all_its_processes_the_stack_goes_on(up: Callable[..., Up], folder: Path) -> None:
+    process = up()
+    pids = [int(pid) for pid in re.findall(r"\(pid (\d+)\)", banner(process))]
+    assert len(pids) == 2
+    with contextlib.ExitStack() as stack:
+        for pid in (process.pid, *pids):
+            stack.enter_context(stopped(pid))
+    task = partner(folder).post("tasks", body={"sub_tasks": [{"payload": 1}], "not_before": soon()})
+    wait_until(lambda: partner(folder).get("tasks", task["id"])["counts"]["queued"], "its dispatcher works")
+    process.terminate()
+    output, _ = process.communicate(timeout=60)
+    assert (process.returncode, output.strip()) == (0, "stopping")
+
+
+def test_what_the_settings_leave_off_is_said_and_the_rest_runs(up: Callable[..., Up], folder: Path) -> None:
+    process = up(APP_WEBHOOK_SECRET="", APP_ADMIN_TOKEN="")
+    said = banner(process)
+    assert "off          no APP_ADMIN_TOKEN: the admin API is switched off" in said
+    assert (
+        "off          no webhooks, the dispatcher only does the maintenance: APP_WEBHOOK_SECRET: not" in said
+    )
+    task = partner(folder).post("tasks", body={"sub_tasks": [{"payload": 1}], "not_before": soon()})
+    wait_until(lambda: partner(folder).get("tasks", task["id"])["counts"]["queued"], "its dispatcher works")
+    process.terminate()
+    assert process.wait(60) == 0
+
+
+def soon() -> str:
+    return (datetime.now(UTC) + timedelta(seconds=1)).isoformat()

@@ -14,7 +14,11 @@ from tests.sql.calls import URL, Calls, Delivery, Lease, Report, other_token
 from tests.support.concurrency import background, wait_until, wait_until_blocked
 from tests.support.database import Database
 
-SETTINGS = {"schema_migrations", "schema_functions", "server_runs", "id_days", "queues", "admission"}
+SETTINGS = {"schema_migrations", "schema_functions", "schema_roles", "server_runs", "id_days"} | {
+    "queues",
+    "xid_times",
+    "admission",
+}
 
 
 def reset(rvq: Calls) -> None:

@@ -9,7 +9,7 @@ from worker_sdk import Answer, Handler, Options, SubTask, Unavailable
 from worker_sdk._claimer import Claimer
 from worker_sdk._client import Client
 from worker_sdk._completer import Completer
-from worker_sdk._heartbeat import Heartbeat
+from worker_sdk._heartbeat import Heartbeat, Watch
 from worker_sdk._leases import Leases
 from worker_sdk._outcome import Outcome
 from worker_sdk._prefetch import Prefetch
@@ -75,6 +75,7 @@ class Loops:
             clock=self.clock,
         )
         self.heartbeat = Heartbeat(self.client, self.leases, self.options.lease_seconds, self.clock)
+        self.watch = Watch(self.leases, self.options.lease_seconds, self.clock)
 
     def submit(self, count: int) -> list[str]:
         return [self.rvq.submit({"n": number}) for number in range(count)]

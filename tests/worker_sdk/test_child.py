@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.worker_sdk import handlers
-from worker_sdk import _child
-from worker_sdk._child import Child, SetupFailed
 from worker_sdk._leases import Lease, Reason
 from worker_sdk._outcome import Outcome
+from worker_sdk._process import child as child_module
+from worker_sdk._process.child import Child, SetupFailed
 from worker_sdk._sub_task import Claimed
 
 
@@ -22,7 +22,7 @@ def lease_of(payload: Any, attempt: int = 1) -> Lease:
 
 @pytest.fixture
 def child(monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
-    monkeypatch.setattr(_child, "STUBBORN_SECONDS", 0.2)
+    monkeypatch.setattr(child_module, "STUBBORN_SECONDS", 0.2)
     child = Child(handlers.Process)
     yield child
     child.kill()

@@ -26,6 +26,10 @@ def client(api: ScriptedAPI) -> Client:
     return client_of(api)
 
 
+CLAIMED = (
+    b'{"id": "s", "task_id": "t", "index": 0, "queue": "q", "attempt": 1, "max_attempts": 1,'
+    b' "lease_token": "l", "payload": 1}'
+)
 PAYLOADS = [b'{"b": 1.10, "a": 1e2}', b"9007199254740993", b'{"a":1, "a" :2}', '"é\\u00e9\\ud800]}"'.encode()]
 
 
@@ -90,7 +94,18 @@ def test_an_answer_that_does_not_come_whole_is_no_answer(
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"<html>", b"[]", b"{}", b'{"sub_tasks": {}}', b'{"sub_tasks": [{"id": "a"}]}']
+    "body",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b"[" * 100_000,
+        b"{}",
+        b'{"sub_tasks": {}}',
+        b'{"sub_tasks": [{"id": "a"}]}',
+        b'{"sub_tasks": [%b]}' % CLAIMED.replace(b'"s"', b"1"),
+        b'{"sub_tasks": [%b]}' % CLAIMED.replace(b'"l"', b'["l"]'),
+    ],
 )
 def test_an_answer_that_makes_no_sense_is_no_answer(api: ScriptedAPI, client: Client, body: bytes) -> None:
     api.script("claim", Reply(200, body))
@@ -102,6 +117,27 @@ def test_fewer_outcomes_than_reports_are_no_answer(api: ScriptedAPI, client: Cli
     api.script("complete", Reply(200, b'{"results": []}'))
     with pytest.raises(Unavailable, match="0 outcomes for 1"):
         client.complete([b'{"id":"sub_1","lease_token":"a","status":"succeeded"}'])
+
+
+def test_outcomes_nested_too_deep_are_no_answer(api: ScriptedAPI, client: Client) -> None:
+    api.script("heartbeat", Reply(200, b"[" * 100_000))
+    with pytest.raises(Unavailable, match="no sense"):
+        client.heartbeat([], 60)
+
+
+def test_a_fork_can_not_call_in_the_name_of_the_worker(
+    api: ScriptedAPI, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.claim(1, 60, ["default"])
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    for call in (
+        lambda: client.claim(1, 60, ["default"]),
+        lambda: client.release([]),
+        lambda: client.complete([]),
+    ):
+        with pytest.raises(Unavailable, match="a fork of the worker"):
+            call()
+    assert len(api.requests) == 1
 
 
 def test_a_server_that_does_not_answer_is_given_up(api: ScriptedAPI) -> None:

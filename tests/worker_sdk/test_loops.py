@@ -1,4 +1,4 @@
-"""Claimer, heartbeat and completer, step by step, on a clock that the test moves."""
+"""Claimer and completer, step by step, on a clock that the test moves."""
 
 import json
 
@@ -7,7 +7,6 @@ import pytest
 from tests.worker_sdk.loops import Loops
 from worker_sdk import Answer
 from worker_sdk._completer import CRASHES_TO_REFUSE, MAX_BACKLOG
-from worker_sdk._leases import Reason, State
 from worker_sdk._outcome import Outcome
 
 UNAVAILABLE = Answer(503, b"{}", "7")
@@ -116,97 +115,24 @@ def test_a_token_refused_later_is_waited_out(loops: Loops) -> None:
     assert loops.fatal == []
 
 
-# Heartbeats
-
-
-def test_every_lease_is_extended_before_a_third_of_it_has_passed(loops: Loops) -> None:
-    loops.submit(3)
-    loops.claimer.step()
-    loops.leases.take(wait=False)
-    for _ in range(20):
-        wait = loops.heartbeat.step()
-        assert wait <= loops.options.lease_seconds / 3
+def test_one_empty_claim_is_no_empty_queue() -> None:
+    """A claim passes over what is locked at that moment. A while of empty claims ends `--until-empty`."""
+    ended: list[float] = []
+    loops = Loops()
+    loops.claimer._on_empty = lambda: ended.append(loops.clock.now)
+    loops.claimer._empty_seconds = lambda: 2.0
+    began = loops.clock.now
+    while not ended:
+        wait = loops.claimer.step()
+        assert wait <= 0.5
         loops.clock.now += wait
-    assert loops.clock.now > 1000 + 3 * loops.options.lease_seconds
-    loops.rvq.post("/v1/sub_tasks/claim", b'{"worker_id": "another"}')
-    assert {one.worker_id for one in loops.rvq.sub_tasks()} == {"worker-1"}
-
-
-def test_a_failed_beat_is_repeated_in_time_for_two_more(loops: Loops) -> None:
-    loops.submit(1)
-    loops.claimer.step()
-    loops.line.cut = True
-    loops.clock.now += loops.heartbeat.step()
-    for _ in range(10):
-        assert loops.heartbeat.step() <= loops.options.lease_seconds / 9
-        loops.clock.now += loops.options.lease_seconds / 9
-
-
-def test_cancelled_work_that_runs_is_told_and_what_waits_is_dropped(loops: Loops) -> None:
-    ids = loops.submit(2)
-    loops.claimer.step()
-    running = loops.leases.take(wait=False)
-    assert running is not None
-    for sub_task_id in ids:
-        loops.rvq.cancel(sub_task_id)
-    loops.clock.now += loops.heartbeat.step()
-    loops.heartbeat.step()
-    assert running.cancelled.is_set()
-    assert running.reason is Reason.CANCELLED
-    assert loops.leases.take(wait=False) is None
-
-
-def test_a_lease_taken_over_by_another_worker_is_told_to_stop_and_not_extended_again(loops: Loops) -> None:
-    loops.submit(1)
-    loops.claimer.step()
-    running = loops.leases.take(wait=False)
-    assert running is not None
-    loops.clock.now += loops.options.lease_seconds + 1
-    loops.rvq.post("/v1/sub_tasks/claim", b'{"worker_id": "another"}')
-    loops.heartbeat.step()
-    assert running.reason is Reason.STALE
-    assert_beats_no_more(loops)
-
-
-def test_a_result_on_its_way_is_not_given_up_because_a_heartbeat_came_second(loops: Loops) -> None:
-    loops.submit(1)
-    loops.claimer.step()
-    loops.run_ready()
-    loops.line.answers = [Answer(200, b'{"results": [{"outcome": "stale"}]}')]
-    loops.clock.now += loops.heartbeat.step()
-    loops.heartbeat.step()
-    (lease,) = loops.leases.all()
-    assert lease.state is State.REPORTING
-    loops.completer.step()
-    assert loops.statuses() == ["succeeded"]
-
-
-def test_what_ran_out_while_it_waited_is_not_started(loops: Loops) -> None:
-    loops.submit(1)
-    loops.claimer.step()
-    loops.clock.now += loops.options.lease_seconds
-    assert loops.leases.take(wait=False) is None
-    assert loops.leases.all() == []
-
-
-def test_a_handler_out_of_time_is_told_and_its_lease_left_to_run_out() -> None:
-    loops = Loops(timeout_seconds=2.0)
-    loops.submit(1)
-    loops.claimer.step()
-    assert loops.heartbeat.step() == 2.0
-    running = loops.leases.take(wait=False)
-    assert running is not None
-    loops.clock.now += 2.0
-    loops.heartbeat.step()
-    assert running.reason is Reason.TIMEOUT
-    assert_beats_no_more(loops)
-
-
-def assert_beats_no_more(loops: Loops) -> None:
-    calls = len(loops.line.bodies)
-    loops.clock.now += loops.options.lease_seconds
-    loops.heartbeat.step()
-    assert len(loops.line.bodies) == calls
+        if began + 1.0 < loops.clock.now < began + 1.5 and not loops.rvq.sub_tasks():
+            (sub_task_id,) = loops.submit(1)
+            taken_at = loops.clock.now
+        if loops.run_ready():
+            loops.completer.step()
+    assert loops.rvq.sub_task(sub_task_id).status == "succeeded"
+    assert ended[0] >= taken_at + 2.0
 
 
 # Completing

@@ -133,6 +133,79 @@ def test_an_exception_whose_text_cannot_be_had_is_still_reported() -> None:
     assert error_of(error=Mute())["message"] == "Mute (its message cannot be shown)"
 
 
+class Bites(BaseException):
+    def __str__(self) -> str:
+        raise SystemExit
+
+    __repr__ = __str__
+
+
+def _changed(error: Any, **attributes: Any) -> Any:
+    for name, value in attributes.items():
+        setattr(error, name, value)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable"),
+    [
+        (Bites(), True),
+        (type("x" * 1_000_000, (Exception,), {})("named oddly"), True),
+        (_changed(Fail("no"), code=7), False),
+        (_changed(Retry("later"), after=float("nan")), True),
+        (_changed(Retry("later"), after=object()), True),
+        (GeneratorExit(), True),
+        (StopIteration(), True),
+        (KeyboardInterrupt(), True),
+        (BaseExceptionGroup("many", [Bites(), KeyError()]), True),
+    ],
+    ids=["bites", "long name", "code", "nan", "object", "GeneratorExit", "StopIteration", "Ctrl-C", "group"],
+)
+def test_no_exception_whatever_it_does_escapes_or_costs_the_slot(
+    error: BaseException, retryable: bool
+) -> None:
+    found = error_of(error=error)
+    assert found["retryable"] is retryable
+    assert found["message"]
+    assert len(json.dumps(found)) < 20_000
+
+
+class Awaitable:
+    def __await__(self) -> Any:
+        yield
+
+
+def _generated(ended: list[str]) -> Any:
+    try:
+        yield 1
+    finally:
+        ended.append("ended")
+
+
+async def _awaited() -> None:
+    """Do nothing, later."""
+
+
+async def _async_generated() -> Any:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: _generated([]), "a generator"),
+        (_awaited, "a coroutine"),
+        (_async_generated, "an asyncgen"),
+        (Awaitable, "an awaitable"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_what_has_not_run_is_no_result(make: Any, what: str) -> None:
+    error = error_of(make())
+    assert error["message"] == f"the result is not JSON: handle returned {what}, which has not run"
+    assert error["retryable"] is False
+
+
 def test_an_exception_without_text_is_named() -> None:
     assert error_of(error=KeyError())["message"] == "KeyError"
 

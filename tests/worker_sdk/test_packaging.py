@@ -26,7 +26,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_has_the_whole_package_and_nothing_else(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    modules = {f"worker_sdk/{path.name}" for path in (ROOT / "worker_sdk").glob("*.py")}
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "worker_sdk").rglob("*.py")}
     assert names == modules | {"worker_sdk/py.typed"}
 
 

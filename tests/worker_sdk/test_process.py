@@ -4,80 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 
 from tests.worker_sdk.api import PATIENCE, Reply, ScriptedAPI
-
-ROOT = Path(__file__).parents[2]
-
-
-class Process:
-    def __init__(self, api: ScriptedAPI, handler: str, *options: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "worker_sdk", f"tests.worker_sdk.handlers:{handler}", *options],
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **api.environ},
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-
-    def wait_for(self, word: str) -> list[str]:
-        """Return the words of the next line that starts with this one."""
-        for line in _pipe(self._process.stdout):
-            words = line.decode().split()
-            if words[0] == word:
-                return words
-        raise AssertionError(f"it ended without {word!r}: {self.errors()}")
-
-    def say(self, line: str) -> None:
-        stdin = self._process.stdin
-        assert stdin is not None
-        stdin.write(line.encode() + b"\n")
-        stdin.flush()
-
-    def signal(self, number: int) -> None:
-        self._process.send_signal(number)
-
-    def exit_status(self) -> int:
-        return self._process.wait(PATIENCE)
-
-    def output(self) -> str:
-        return _pipe(self._process.stdout).read().decode()
-
-    def errors(self) -> str:
-        return _pipe(self._process.stderr).read().decode()
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            _pipe(pipe).close()
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    assert pipe is not None
-    return pipe
-
-
-@pytest.fixture
-def start(api: ScriptedAPI) -> Iterator[Callable[..., Process]]:
-    started: list[Process] = []
-
-    def start(handler: str, *options: str) -> Process:
-        started.append(Process(api, handler, *options))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.end()
-
-
-Start = Callable[..., Process]
+from tests.worker_sdk.conftest import Start
+from tests.worker_sdk.processes import ROOT
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,5 +1,6 @@
 """A worker that is set up wrongly says everything that is wrong, and does not start."""
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -106,10 +107,51 @@ class Yields(Handler):
         yield None
 
 
-@pytest.mark.parametrize("handler", [NoHandle, Async, Yields])
+class AsyncYields(Handler):
+    async def handle(self, sub_task: SubTask) -> Any:
+        yield None
+
+
+class _Callable:
+    async def __call__(self, sub_task: SubTask) -> Any:
+        return None
+
+
+class AsyncObject(Handler):
+    handle = _Callable()
+
+
+@pytest.mark.parametrize("handler", [NoHandle, Async, Yields, AsyncYields, AsyncObject])
 def test_a_handler_without_a_plain_handle_is_refused(handler: type[Handler]) -> None:
     with pytest.raises(ConfigurationError, match="handle"):
         Options.of(handler)
+
+
+class AsyncSetup(Handler):
+    async def setup(self) -> None:  # type: ignore[override]
+        raise AssertionError("nobody waits for it")
+
+    def handle(self, sub_task: SubTask) -> Any:
+        return None
+
+    def teardown(self) -> Any:
+        yield None
+
+
+def test_a_setup_that_would_never_run_is_refused() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Options.of(AsyncSetup)  # type: ignore[arg-type]
+    assert caught.value.problems == [
+        f"AsyncSetup: {name} must be a plain function, neither async nor a generator"
+        for name in ("setup", "teardown")
+    ]
+
+
+def test_the_authority_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ca.pem").touch()
+    environ = {"RVQ_URL": "http://h", "RVQ_WORKER_TOKEN": "t" * 16, "RVQ_CA_BUNDLE": "ca.pem"}
+    assert load_settings(environ).ca_bundle == str(tmp_path / "ca.pem")
 
 
 def test_what_is_wrong_with_the_class_is_told_before_the_environment_is_read() -> None:

@@ -1,5 +1,7 @@
 """A whole worker with all its threads against a real socket."""
 
+import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -7,19 +9,20 @@ from typing import Any
 
 import pytest
 
-from tests.worker_sdk.api import Drop, Hold, Reply, ScriptedAPI
+from tests.worker_sdk.api import PATIENCE, Drop, Hold, Reply, ScriptedAPI
 from tests.worker_sdk.handlers import Double
-from worker_sdk import Fail, Handler, Raw, Retry, SubTask, Worker
+from worker_sdk import Fail, Handler, Options, Raw, Retry, SubTask, Worker
 from worker_sdk._worker import new_worker_id
 
-Run = Callable[[type[Handler]], AbstractContextManager[Worker]]
+Run = Callable[..., AbstractContextManager[Worker]]
+BOTH = pytest.mark.parametrize("executor", ["thread", "process"])
 
 
 @pytest.fixture
 def run(api: ScriptedAPI) -> Run:
     @contextmanager
-    def running(handler: type[Handler]) -> Iterator[Worker]:
-        worker = Worker(handler, settings=api.settings)
+    def running(handler: type[Handler], **options: Any) -> Iterator[Worker]:
+        worker = Worker(handler, Options.of(handler, **options), settings=api.settings)
         worker.start()
         try:
             yield worker
@@ -33,10 +36,11 @@ def all_ended(api: ScriptedAPI) -> bool:
     return all(one.status in ("succeeded", "failed", "cancelled") for one in api.rvq.sub_tasks())
 
 
-def test_everything_is_handled_once_and_results_come_back(api: ScriptedAPI, run: Run) -> None:
+@BOTH
+def test_everything_is_handled_once_and_results_come_back(api: ScriptedAPI, run: Run, executor: str) -> None:
     for number in range(300):
         api.rvq.submit(number)
-    with run(Double):
+    with run(Double, executor=executor):
         api.wait_until(lambda: all_ended(api))
     assert [one.result for one in api.rvq.sub_tasks()] == [number * 2 for number in range(300)]
     assert {one.attempt for one in api.rvq.sub_tasks()} == {1}
@@ -64,11 +68,12 @@ class Ends(Handler):
                 return 1
 
 
-def test_each_end_reaches_rvq(api: ScriptedAPI, run: Run) -> None:
+@BOTH
+def test_each_end_reaches_rvq(api: ScriptedAPI, run: Run, executor: str) -> None:
     ids = {
         payload: api.rvq.submit(payload, max_attempts=2) for payload in ("retry", "fail", "bug", "nan", "raw")
     }
-    with run(Ends):
+    with run(Ends, executor=executor):
         api.wait_until(lambda: all_ended(api))
     found = {payload: api.rvq.sub_task(ids[payload]) for payload in ids}
     assert {payload: (one.status, one.attempt) for payload, one in found.items()} == {
@@ -121,11 +126,14 @@ def test_during_an_outage_no_more_work_is_taken_on(api: ScriptedAPI, run: Run) -
         api.wait_until(lambda: all_ended(api))
 
 
-def test_a_stored_batch_whose_answer_was_lost_is_repeated_without_harm(api: ScriptedAPI, run: Run) -> None:
+@BOTH
+def test_a_stored_batch_whose_answer_was_lost_is_repeated_without_harm(
+    api: ScriptedAPI, run: Run, executor: str
+) -> None:
     api.script("complete", Drop(after_work=True), Drop(after_work=True))
     for number in range(10):
         api.rvq.submit(number)
-    with run(Double) as worker:
+    with run(Double, executor=executor) as worker:
         api.wait_until(lambda: len(api.calls("complete")) >= 3 and all_ended(api))
         assert worker.stop() is True
     assert {one.attempt for one in api.rvq.sub_tasks()} == {1}
@@ -162,6 +170,103 @@ def test_a_handler_longer_than_its_lease_keeps_it(api: ScriptedAPI, run: Run) ->
         gate.set()
         api.wait_until(lambda: all_ended(api))
     assert api.rvq.sub_tasks()[0].result == 1
+
+
+def test_a_server_that_asks_heartbeats_to_wait_loses_no_lease(api: ScriptedAPI, run: Run) -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    class Long(Double):
+        lease_seconds = 6
+
+        def handle(self, sub_task: SubTask) -> Any:
+            begun.set()
+            gate.wait()
+            return "first"
+
+    refused = Reply(503, headers={"Retry-After": "60"})
+    api.script("heartbeat", refused, refused)
+    api.rvq.submit(1)
+    with run(Long):
+        assert begun.wait(PATIENCE)
+        with run(Double):
+            api.wait_until(lambda: len(api.calls("heartbeat")) >= 3)
+            gate.set()
+            api.wait_until(lambda: all_ended(api))
+    assert (api.rvq.sub_tasks()[0].result, api.rvq.sub_tasks()[0].attempt) == ("first", 1)
+
+
+def test_a_handler_is_told_that_its_lease_may_be_gone_while_a_heartbeat_hangs(
+    api: ScriptedAPI, run: Run
+) -> None:
+    answer, told = threading.Event(), threading.Event()
+
+    class Asks(Double):
+        lease_seconds = 1
+
+        def handle(self, sub_task: SubTask) -> Any:
+            sub_task.cancelled.wait()
+            told.set()
+            sub_task.raise_if_cancelled()
+
+    api.judge = lambda request: Hold(answer) if request.verb == "heartbeat" else None
+    api.rvq.submit(1, max_attempts=1)
+    with run(Asks):
+        assert told.wait(PATIENCE)
+        assert all(one.status != "succeeded" for one in api.rvq.sub_tasks())
+        answer.set()
+
+
+def test_a_handler_that_stops_although_nobody_told_it_is_a_failure(api: ScriptedAPI, run: Run) -> None:
+    class Stops(Double):
+        def handle(self, sub_task: SubTask) -> Any:
+            sub_task.cancelled.set()
+            sub_task.raise_if_cancelled()
+
+    api.rvq.submit(1, max_attempts=1)
+    with run(Stops):
+        api.wait_until(lambda: all_ended(api))
+    assert api.rvq.sub_tasks()[0].error["message"] == "the handler stopped, and nobody had told it to"  # type: ignore[index]
+
+
+def test_logs_that_can_not_be_written_cost_no_result(api: ScriptedAPI, run: Run) -> None:
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise ValueError("I/O operation on closed file")
+
+    broken = Broken()
+    logging.getLogger("worker_sdk").addHandler(broken)
+    try:
+        api.script("complete", Reply(503), Reply(500))
+        api.script("heartbeat", Reply(503))
+        for number in range(10):
+            api.rvq.submit(number)
+        with run(Double):
+            api.wait_until(lambda: all_ended(api))
+    finally:
+        logging.getLogger("worker_sdk").removeHandler(broken)
+    assert [one.result for one in api.rvq.sub_tasks()] == [number * 2 for number in range(10)]
+
+
+def test_a_fork_of_a_program_that_embeds_a_worker_gives_nothing_back(api: ScriptedAPI, run: Run) -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    class Gated(Double):
+        def handle(self, sub_task: SubTask) -> Any:
+            begun.set()
+            gate.wait()
+            return 1
+
+    api.rvq.submit(1)
+    with run(Gated) as worker:
+        assert begun.wait(PATIENCE)
+        pid = os.fork()
+        if pid == 0:
+            worker._claimer.release(worker._leases.all(), "a fork has no business with")
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        gate.set()
+        api.wait_until(lambda: all_ended(api))
+    assert api.calls("release") == []
 
 
 def test_a_handler_sees_that_its_sub_task_was_cancelled(api: ScriptedAPI, run: Run) -> None:

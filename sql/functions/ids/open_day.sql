@@ -4,7 +4,7 @@
 -- Errors: RQ001 when ids can't say this day.
 -- Locks: those who begin a run or a day, in turn.
 CREATE OR REPLACE FUNCTION rvq.open_day(p_now timestamptz) RETURNS bigint
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     v_day integer := rvq.require_day(p_now);
@@ -30,3 +30,4 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION rvq.open_day(timestamptz) IS
     'Say where the ids of this day begin, unless it is said already; return the base of the day.';
+REVOKE ALL ON FUNCTION rvq.open_day(timestamptz) FROM PUBLIC;

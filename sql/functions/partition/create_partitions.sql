@@ -5,7 +5,7 @@
 -- Errors: RQ001 when ids can't say this day.
 -- Locks: the partitions' advisory lock, alone; parents in SHARE UPDATE EXCLUSIVE.
 CREATE OR REPLACE FUNCTION rvq.create_partitions(p_days_ahead integer) RETURNS integer
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     v_today integer := rvq.require_day(rvq.clock());
@@ -27,6 +27,9 @@ BEGIN
                       WHERE a.attrelid = format('rvq.%I', v_partition)::regclass AND a.attlen = -1 AND a.attnum > 0);
             EXECUTE format('ALTER TABLE rvq.%I ATTACH PARTITION rvq.%I FOR VALUES FROM (%s) TO (%s)',
                            v_table, v_partition, v_day::bigint << 48, (v_day + 1)::bigint << 48);
+            IF v_table IN ('outcomes', 'delivery_attempts') THEN -- No primary key, and publications ask for one.
+                EXECUTE format('ALTER TABLE rvq.%I REPLICA IDENTITY FULL', v_partition);
+            END IF;
             EXECUTE format('COMMENT ON TABLE rvq.%I IS %L', v_partition,
                            format('rvq.%s of %s', v_table, '2024-01-01'::date + v_day));
             v_created := v_created + 1;
@@ -38,5 +41,6 @@ BEGIN
     END IF;
     RETURN v_created;
 END $$;
+REVOKE ALL ON FUNCTION rvq.create_partitions(integer) FROM PUBLIC;
 COMMENT ON FUNCTION rvq.create_partitions(integer) IS
     'Make the partitions of today and the days ahead that are missing; return how many.';

@@ -5,7 +5,7 @@
 -- Locks: door, ended_days by day, then as rvq.drop_day_of_tasks or rvq.drop_partition. It never waits long for one:
 -- the next call tries again.
 CREATE OR REPLACE FUNCTION rvq.drop_expired_partitions(p_days integer) RETURNS integer
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     v_partition record;
@@ -26,5 +26,6 @@ BEGIN
     END LOOP;
     RETURN 0;
 END $$;
+REVOKE ALL ON FUNCTION rvq.drop_expired_partitions(integer) FROM PUBLIC;
 COMMENT ON FUNCTION rvq.drop_expired_partitions(integer) IS
     'Do the next step of dropping days of which everything ended p_days ago; return how much it did, 0 for nothing.';

@@ -4,7 +4,7 @@
 -- Locks: door, alone; every table; queues by name.
 -- Errors: 55P03 when readers leave no gap for 10 seconds.
 CREATE OR REPLACE FUNCTION rvq.reset() RETURNS void
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     v_tables text;
@@ -13,7 +13,8 @@ BEGIN
     SELECT string_agg(format('ONLY %s', c.oid::regclass), ', ') INTO v_tables
       FROM pg_class AS c
      WHERE c.relnamespace = 'rvq'::regnamespace AND c.relkind = 'r' AND pg_relation_size(c.oid) > 0
-       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'server_runs', 'id_days', 'queues', 'admission');
+       AND c.relname NOT IN ('schema_migrations', 'schema_functions', 'schema_roles', 'server_runs',
+                             'id_days', 'xid_times', 'queues', 'admission');
     FOR i IN 1 .. 1000 LOOP
         EXIT WHEN v_tables IS NULL;
         BEGIN
@@ -30,4 +31,5 @@ BEGIN
     PERFORM 1 FROM rvq.queues AS q ORDER BY q.queue FOR UPDATE;
     UPDATE rvq.queues SET claim_floor = '-infinity' WHERE claim_floor > '-infinity';
 END $$;
+REVOKE ALL ON FUNCTION rvq.reset() FROM PUBLIC;
 COMMENT ON FUNCTION rvq.reset() IS 'Empty RVQ: every task, sub_task, event, delivery and counter.';

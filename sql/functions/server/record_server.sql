@@ -4,7 +4,7 @@
 -- from the beginning, and the events of a dump keep theirs.
 -- Locks: those who begin a run or a day, in turn.
 CREATE OR REPLACE FUNCTION rvq.record_server() RETURNS rvq.server_runs
-LANGUAGE plpgsql VOLATILE
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     v_run rvq.server_runs;
@@ -48,3 +48,4 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION rvq.record_server() IS
     'Record that a server runs with this database, if it is not; return the run.';
+REVOKE ALL ON FUNCTION rvq.record_server() FROM PUBLIC;

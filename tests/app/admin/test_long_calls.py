@@ -14,6 +14,7 @@ import pytest
 from app.admin import deliveries
 from app.admin import store as admin_store
 from app.db import Connection, Pool
+from app.db.calls import Calls
 from rvq.embedded import Cluster
 from tests.app.rig import HOOK, Caller, Reply, make_caller
 from tests.support.concurrency import background, wait_until, wait_until_blocked
@@ -80,16 +81,16 @@ def test_an_audit_may_take_longer_than_other_calls(
     database: Database, monkeypatch: pytest.MonkeyPatch, method: str, path: str
 ) -> None:
     """It is held up until the pool has looked for overdue calls again and again."""
-    monkeypatch.setattr("app.db.pool.OVERDUE_SECONDS", 0.0)
-    monkeypatch.setattr("app.db.pool.WATCH_SECONDS", 0.05)
+    monkeypatch.setattr("app.db.calls.OVERDUE_SECONDS", 0.0)
+    monkeypatch.setattr("app.db.watcher.WATCH_SECONDS", 0.05)
     looks = threading.Semaphore(0)
-    look = Pool.cut_off_overdue
+    look = Calls.cut_off_overdue
 
-    def counted(pool: Pool, limit_seconds: float) -> int:
+    def counted(calls: Calls, limit_seconds: float) -> int:
         looks.release()
-        return look(pool, limit_seconds)
+        return look(calls, limit_seconds)
 
-    monkeypatch.setattr(Pool, "cut_off_overdue", counted)
+    monkeypatch.setattr(Calls, "cut_off_overdue", counted)
     holder = database.connect(autocommit=False)
     database.rows("LOCK TABLE rvq.counters IN ACCESS EXCLUSIVE MODE", on=holder)
     with api_over(database.url, statement_timeout_ms=100, lock_timeout_ms=0) as (api, pool):

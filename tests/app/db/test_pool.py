@@ -22,7 +22,7 @@ from app.db import (
     TransactionConflict,
     connect,
 )
-from app.db.pool import OVERDUE_SECONDS
+from app.db.calls import OVERDUE_SECONDS, Calls
 from rvq.embedded import Cluster
 from tests.support.concurrency import background, wait_until, wait_until_blocked
 
@@ -93,6 +93,34 @@ def test_open_that_fails_half_way_leaves_no_connection(empty_database: str, obse
     with pytest.raises(psycopg2.errors.DivisionByZero):
         pool.open(["SELECT 1 / 0"])
     wait_until(lambda: backends(observer) == [], "all connections are closed")
+
+
+def test_open_that_the_server_ends_says_that_the_database_is_away_and_may_be_tried_again(
+    empty_database: str, observer: Connection
+) -> None:
+    pool = make_pool(empty_database, 3)
+    with pytest.raises(DatabaseUnavailable):
+        pool.open(["SELECT pg_terminate_backend(pg_backend_pid())"])
+    wait_until(lambda: backends(observer) == [], "all connections are closed")
+    pool.open(["SELECT 1"])
+    assert len(backends(observer)) == 3
+    pool.close()
+
+
+def test_open_waits_no_longer_for_a_frozen_backend_than_any_call(
+    own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.db.calls.OVERDUE_SECONDS", 0.1)
+    pool = make_pool(own_cluster.url("rvq"), 1, statement_timeout_ms=3000)
+    with contextlib.closing(connect(own_cluster.url("rvq"), "rvq-observer")) as observer:
+        with background(pool.open, ["SELECT pg_sleep(60)"]) as opening:
+            wait_until(lambda: backends(observer), "it warms up")
+            (backend,) = backends(observer)
+            os.kill(int(str(backend)), signal.SIGSTOP)
+            with pytest.raises(DatabaseUnavailable):
+                opening.result(30)
+        os.kill(int(str(backend)), signal.SIGCONT)
+        wait_until(lambda: backends(observer) == [], "all connections are closed")
 
 
 def test_queries_give_rows_a_row_and_a_value(pool: Pool) -> None:
@@ -179,8 +207,8 @@ def test_a_connection_left_in_a_transaction_never_comes_back(pool: Pool, observe
     with pool.connection() as one, pool.connection() as two:
         assert one.autocommit
         assert two.autocommit
-        states = f"SELECT state FROM pg_stat_activity WHERE {OURS}"
-        assert {row[0] for row in ask(observer, states)} == {"idle"}
+        states = f"SELECT DISTINCT state FROM pg_stat_activity WHERE {OURS}"
+        wait_until(lambda: ask(observer, states) == [("idle",)], "those left in a transaction are gone")
     assert len(backends(observer)) == 2
     assert not set(before) <= set(backends(observer))
 
@@ -265,8 +293,8 @@ def test_a_database_that_is_away_is_asked_rarely_and_calls_in_between_fail_at_on
         tries.append(url)
         return connect(url, name, **options)
 
-    monkeypatch.setattr("app.db.pool.connect", counted)
-    monkeypatch.setattr("app.db.pool.FIRST_PAUSE", 60.0)
+    monkeypatch.setattr("app.db.opener.connect", counted)
+    monkeypatch.setattr("app.db.opener.FIRST_PAUSE", 60.0)
     for _ in range(10):
         with pytest.raises(DatabaseUnavailable) as caught:
             pool.value("SELECT 1")
@@ -289,6 +317,7 @@ def test_a_call_that_a_frozen_server_never_values_can_be_cut_off(own_cluster: Cl
                 call.result(30)
     finally:
         os.kill(backend, signal.SIGCONT)
+    wait_until(lambda: pool.in_use == 0, "its backend is gone")
     assert pool.value("SELECT 1") == 1
     pool.close()
 
@@ -296,9 +325,9 @@ def test_a_call_that_a_frozen_server_never_values_can_be_cut_off(own_cluster: Cl
 def test_an_open_pool_looks_for_calls_that_outlived_their_timeout_until_it_is_closed(
     empty_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.pool.WATCH_SECONDS", 0.001)
+    monkeypatch.setattr("app.db.watcher.WATCH_SECONDS", 0.001)
     looks: queue.Queue[float] = queue.Queue()
-    monkeypatch.setattr(Pool, "cut_off_overdue", lambda _, limit_seconds: looks.put(limit_seconds))
+    monkeypatch.setattr(Calls, "cut_off_overdue", lambda _, limit_seconds: looks.put(limit_seconds))
     before = set(threading.enumerate())
     pool = make_pool(empty_database, 1, statement_timeout_ms=2000)
     pool.open()

@@ -13,7 +13,7 @@ from app.db import DatabaseReadOnly, DatabaseUnavailable, Pool
 from app.db.migrations import migrate
 from rvq.embedded import Cluster
 from tests.app.rig import make_caller
-from tests.support.concurrency import wait_until
+from tests.support.concurrency import background, wait_until
 from tests.support.standby import MovingAddress, standby_of, wait_until_caught_up
 
 SIZE = 4
@@ -38,6 +38,12 @@ def execute(url: str, statement: str) -> None:
     connection.autocommit = True
     with contextlib.closing(connection), connection.cursor() as cursor:
         cursor.execute(statement)
+
+
+def ask(url: str, statement: str) -> list[tuple[object, ...]]:
+    with contextlib.closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall()
 
 
 def set_read_only(url: str, *, is_on: bool) -> None:
@@ -99,10 +105,28 @@ def test_all_connections_leave_at_once_also_those_in_use(url: str) -> None:
         assert not before & sessions(pool)
 
 
+@pytest.mark.parametrize("how", ["ended", "cut off"])
+def test_a_call_that_loses_its_connection_takes_all_free_ones_along(own_cluster: Cluster, how: str) -> None:
+    """Their node is likely to be gone: each of them would cost a call of its own to find out."""
+    with pool_on(own_cluster.url("rvq")) as pool:
+        before = sessions(pool)
+        with background(pool.rows, "SELECT pg_sleep(60)") as call:
+            asleep = "FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+            wait_until(lambda: ask(own_cluster.url("rvq"), f"SELECT pid {asleep}"), "the call is under way")
+            if how == "ended":
+                ask(own_cluster.url("rvq"), f"SELECT pg_terminate_backend(pid) {asleep}")
+            else:
+                assert pool.cut_off_overdue(0) == 1
+            with pytest.raises(DatabaseUnavailable):
+                call.result(30)
+        wait_until(lambda: pool.in_use == 0, "its backend is gone", 60)
+        assert not before & sessions(pool)
+
+
 def test_calls_that_go_on_failing_do_not_connect_anew_each_time(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.db.pool.LEAVE_EVERY_SECONDS", 60.0)
+    monkeypatch.setattr("app.db.places.LEAVE_EVERY_SECONDS", 60.0)
     with pool_on(url) as pool:
         become_read_only(url, pool)
         assert not write(pool)

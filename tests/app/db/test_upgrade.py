@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from psycopg2.errors import ObjectNotInPrerequisiteState
 
 from app.db.migrations import migrate
 from app.db.sql_files import SqlFile, SqlFiles
+from rvq.doctor.store import open_store
 from tests.sql.calls import URL, Calls
 from tests.support.concurrency import wait_until
 from tests.support.database import Database
@@ -77,3 +79,24 @@ def test_the_upgrade_leaves_the_functions_of_the_files_and_the_generated_ones(ol
     assert set(report.dropped) == set(older_files().functions) - set(SqlFiles.read().functions)
     there = older.column("SELECT proname::text FROM pg_proc WHERE pronamespace = 'rvq'::regnamespace")
     assert sorted(there) == sorted([*SqlFiles.read().functions, "payloads_of", "bodies_of"])
+
+
+def test_a_publication_that_has_all_tables_stops_nothing_after_the_upgrade(older: Database) -> None:
+    without_key = "SELECT format('rvq.%s_%s', parent, day) FROM rvq.list_partitions() WHERE parent = ANY (%s)"
+    for partition in older.column(without_key.replace("%s", "%%s", 2), (["outcomes", "delivery_attempts"],)):
+        older.rows(f"ALTER TABLE {partition} REPLICA IDENTITY DEFAULT")
+    older.rows("CREATE PUBLICATION everything FOR ALL TABLES")
+    rvq = Calls(older.main)
+    rvq.create()
+    rvq.succeed(rvq.claim_one())
+    with pytest.raises(ObjectNotInPrerequisiteState, match="does not have a replica identity"):
+        rvq.fold()
+
+    migrate(older.url)
+
+    rvq.fold()
+    older.rows("UPDATE rvq.outcomes SET worker_id = 'w'")
+    older.rows("DELETE FROM rvq.delivery_attempts")
+    with open_store(older.url) as store:
+        ((_, has_changes, _, lacking),) = store.publications()
+    assert (has_changes, lacking) == (True, [])

@@ -115,13 +115,6 @@ def test_wrong_settings_stop_it_with_every_problem_and_no_secret(
         assert secret not in server.log
 
 
-def test_without_a_database_it_does_not_start(gunicorn: Start) -> None:
-    server = gunicorn(wait=False, APP_DATABASE_URL="postgresql://rvq:hidden-word@127.0.0.1:1/rvq")
-    assert server.wait() != 0
-    assert "database" in server.log
-    assert "hidden-word" not in server.log
-
-
 @pytest.mark.fast_server  # gthread listens to the end of its stop
 def test_a_stop_finishes_the_request_under_way_and_waits_for_no_idle_client(
     gunicorn: Start, database: Database

@@ -96,6 +96,13 @@ def test_a_database_url_must_be_one(url: str) -> None:
     assert "APP_DATABASE_URL" in only_problem(APP_DATABASE_URL=url)
 
 
+@pytest.mark.parametrize("password", ["xq@zj", "xq/zj", "12/zj", "xq:z/zj", "xq%zj", "xq\udcffzj"])
+def test_a_password_with_a_bare_character_of_urls_is_told_apart_and_not_shown(password: str) -> None:
+    text = only_problem(APP_DATABASE_URL=f"postgresql://rvq:{password}@db.internal/rvq")
+    assert "are written as %40 %3A %2F" in text
+    assert not any(piece in text for piece in ("xq", "zj", "12"))
+
+
 @pytest.mark.parametrize(
     "url", ["postgres://h/d", "postgresql://a:5432,b:5433/d", "postgresql:///d?host=/run/postgresql"]
 )

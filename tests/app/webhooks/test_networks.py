@@ -17,7 +17,7 @@ DENIED = [
     *("192.0.2.1", "192.88.99.1", "192.168.1.1", "198.18.0.1", "198.19.255.255", "198.51.100.1"),
     *("203.0.113.1", "224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255", "168.63.129.16"),
     *("::", "::1", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254"),
-    *("::ffff:0:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::8.8.8.8", "64:ff9b:1::1", "100::1", "2001::1"),
+    *("::ffff:0:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::808:808%1", "64:ff9b:1::1", "100::1", "2001::1"),
     *("2001:0:4136:e378::1", "2001:10::1", "2001:20::1", "2001:db8::1", "2002:7f00:1::", "2002:808:808::"),
     *(
         "3fff::1",
@@ -35,6 +35,7 @@ PUBLIC = [
     *("1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255"),
     *("128.0.0.1", "168.63.129.15", "168.63.129.17", "169.253.255.255", "172.15.255.255", "172.32.0.0"),
     *("192.0.1.1", "192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0", "223.255.255.255"),
+    *("64:ff9b::808:808", "64:ff9b::101:101", "64:ff9b::df00:1"),
     *("2001:200::1", "2001:4860:4860::8888", "2003::1", "2606:4700::1111", "3ffe::1", "3fff:1000::1"),
 ]
 
@@ -91,6 +92,24 @@ def test_a_private_address_is_dialled_only_for_the_host_it_is_paired_with(
         assert is_dialled
 
 
+@pytest.mark.parametrize("network", DENIED_V4, ids=str)
+def test_inward_addresses_behind_nat64_are_refused_and_the_refusal_names_them(
+    network: ipaddress.IPv4Network,
+) -> None:
+    pair = parse_private_host(f"hooks.internal={network}")
+    for address in (network[0], network[-1]):
+        with pytest.raises(AddressRefused, match=f"NAT64 of {address}"):
+            check_address(f"64:ff9b::{address}", "hooks.internal", (pair,))
+
+
+def test_a_pair_that_names_addresses_of_nat64_is_still_good() -> None:
+    pair = parse_private_host("hooks.internal=64:ff9b::/96")
+    for ip in ("64:ff9b::a01:203", "64:ff9b::808:808"):
+        assert check_address(ip, "hooks.internal", (pair,)) == ip
+    with pytest.raises(AddressRefused):
+        check_address("64:ff9b::a01:203", "other.internal", (pair,))
+
+
 @pytest.mark.parametrize("network", [*DENIED_V4, *DENIED_V6], ids=str)
 def test_a_whole_denied_network_is_denied_and_may_be_paired(network: ipaddress.IPv4Network) -> None:
     pair = parse_private_host(f"hooks.internal={network}")
@@ -129,9 +148,14 @@ def test_an_ipv4_address_is_treated_alike_in_all_its_ipv6_forms(address: ipaddre
             return False
         return True
 
-    assert is_public(f"::ffff:{address}") == is_public(str(address))
-    for prefix in ("::", "64:ff9b::", "::ffff:0:"):
+    for prefix in ("::ffff:", "64:ff9b::"):
+        assert is_public(prefix + str(address)) == is_public(str(address))
+    for prefix in ("::", "64:ff9b:1::", "64:ff9b::1:0:0:", "::ffff:0:"):
         assert not is_public(prefix + str(address))
+    assert not is_public(f"2002:{int(address) >> 16:x}:{int(address) & 0xFFFF:x}::1")
+    assert not is_public(
+        f"2001:0:{int(address) >> 16:x}:{int(address) & 0xFFFF:x}::{~int(address) & 0xFFFF:x}"
+    )
 
 
 def test_pairs_are_compared_as_values() -> None:

@@ -116,3 +116,25 @@ def test_once_the_lease_is_certainly_lost_the_result_is_given_up(own_cluster: Cl
         steps.settler.step()
         assert steps.in_flight.unsettled == 0
         assert steps.metrics.leases_lost._value.get() == 1
+
+
+@pytest.mark.parametrize("first_ends_first", [True, False])
+def test_of_two_leases_of_one_delivery_the_newer_is_recorded_and_the_older_counts_as_lost(
+    first_ends_first: bool, database: Database
+) -> None:
+    tasks = Tasks(database.url)
+    (number,) = tasks.finish(URL)
+    with stepping(database.url) as steps:
+        (older,) = claim(steps, 1)
+        database.rows("UPDATE rvq.due_deliveries SET lease_expires_at = rvq.clock()")
+        steps.maintain("expire_delivery_leases")
+        (newer,) = claim(steps, 1)
+        assert (older.id, steps.in_flight.running) == (newer.id, 2)
+        for delivery in (older, newer) if first_ends_first else (newer, older):
+            steps.end(delivery, attempt())
+        while steps.in_flight.unsettled:
+            steps.settler.step()
+        assert (steps.metrics.attempts, steps.metrics.leases_lost._value.get()) == (1, 1)
+        assert (steps.in_flight.running, steps.in_flight.by_host()) == (0, {"one.test": 0})
+        assert steps.in_flight.oldest_seconds() == 0.0
+    assert tasks.ledger(number) == [(1, "unknown", "pending"), (2, "delivered", "delivered")]

@@ -6,9 +6,40 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
+from typing import Any
 
-STOPPING = (signal.SIGTERM, signal.SIGINT)
+from .fork import STOPPING, share_again, unshare
+
+OnSignal = Callable[[int, FrameType | None], object]
+
+
+TIMERS = (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF)
+
+
+class SignalHandlers:
+    """Handlers of signals in this process alone: its forks have those that were there before."""
+
+    def __init__(self, on_signal: OnSignal, numbers: Iterable[int] = STOPPING) -> None:
+        self._on_signal = on_signal
+        self._numbers = numbers
+        self._previous: dict[int, Any] = {}
+
+    def install(self) -> None:
+        """Set them. Main thread only."""
+        for number in self._numbers:
+            self._previous[number] = signal.signal(number, self._on_signal)
+        unshare(self)
+
+    def remove(self) -> None:
+        share_again(self)
+        self.left_behind()
+
+    def left_behind(self) -> None:
+        for number, previous in self._previous.items():
+            if signal.getsignal(number) == self._on_signal:
+                signal.signal(number, signal.SIG_DFL if previous is None else previous)
 
 
 class StopRequest:
@@ -22,12 +53,13 @@ class StopRequest:
 
     def __init__(self) -> None:
         self._near, self._far = socket.socketpair()
+        # Both ways, since a handler may have changed the default time limit of sockets.
+        self._near.setblocking(True)
         self._far.setblocking(False)
-        self._pid = os.getpid()
         self._set = False
         self._signals = 0
         self._previous_fd = -1
-        self._previous: dict[int, object] = {}
+        self._handlers = (SignalHandlers(self._on_signal), SignalHandlers(_on_timer, TIMERS))
 
     def set(self) -> None:
         self._set = True
@@ -41,32 +73,39 @@ class StopRequest:
             left = None if ends_at is None else max(0.0, ends_at - time.monotonic())
             if not select.select([self._near], [], [], left)[0]:
                 break
-            # A byte alone means nothing: a process forked by a handler writes to the same socket.
+            # A byte alone means nothing: signals of other handlers write to the same socket.
             self._near.recv(4096)
         return self._set
 
     def __enter__(self) -> "StopRequest":
         """Listen to signals. Main thread only."""
         self._previous_fd = signal.set_wakeup_fd(self._far.fileno(), warn_on_full_buffer=False)
-        for number in STOPPING:
-            self._previous[number] = signal.signal(number, self._on_signal)
+        unshare(self)
+        for handlers in self._handlers:
+            handlers.install()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for handlers in self._handlers:
+            handlers.remove()
+        share_again(self)
         signal.set_wakeup_fd(self._previous_fd)
-        for number, previous in self._previous.items():
-            signal.signal(number, previous)  # type: ignore[arg-type]  # what signal.signal itself returned
+
+    def left_behind(self) -> None:
+        """Let go of the wake-up socket, in a fork: it is still the worker's."""
+        signal.set_wakeup_fd(self._previous_fd)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if os.getpid() != self._pid:
-            # In a process forked by a handler the signal must act as usual and not stop the worker.
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-            return
         self._signals += 1
         if self._signals > 1:
             os.write(2, b"second signal: leaving at once, leases will expire\n")
             os._exit(128 + number)
         self.set()
+
+
+def _on_timer(number: int, _frame: FrameType | None) -> None:
+    """Live on: by default an alarm that a handler set in its thread would end the worker."""
+    name = signal.Signals(number).name
+    os.write(2, f'{name} of a handler is ignored: timers need executor = "process"\n'.encode())
