@@ -33,6 +33,7 @@ RUNS_SQL_OF_ITS_OWN = (
     "app/db/partitions.py",
     "app/db/server.py",
     "dispatcher/maintenance.py",
+    "dispatcher/statements.py",
 )
 # Benchmarks of one piece alone, not of the service.
 MEASURES_FROM_WITHIN = ("bench/micro/", "bench/core/", "bench/hostile/")

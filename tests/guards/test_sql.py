@@ -60,7 +60,7 @@ def test_every_function_that_is_called_is_there() -> None:
     [
         ("hold_door", "rvq.cancel_task"),
         ("create_partitions", "app/db/partitions.py"),
-        ("list_due_hosts", "dispatcher/maintenance.py"),
+        ("list_due_hosts", "dispatcher/statements.py"),
         ("day_at", "rvq/doctor/store.py"),
     ],
 )
