@@ -39,6 +39,11 @@ LOCK = 0x525651  # "RVQ"; it must never change, or two versions could migrate at
 # A migration that can't have its lock soon gives up: everything else would queue up behind it.
 LOCK_TIMEOUT_MS = 10_000
 STATEMENT_TIMEOUT_MS = 600_000
+# No partitioned table may be put in the database's own tablespace by its name.
+UNNAMED_TABLESPACE = """
+SELECT set_config('default_tablespace', '', true) FROM pg_database AS d
+  JOIN pg_tablespace AS t ON t.oid = d.dattablespace
+ WHERE d.datname = current_database() AND t.spcname = current_setting('default_tablespace')"""
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,7 @@ def _locked(connection: Connection) -> Iterator[Cursor]:
             cursor.execute("SET LOCAL lock_timeout = 0")
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             cursor.execute("SET LOCAL lock_timeout = %s", (LOCK_TIMEOUT_MS,))
+            cursor.execute(UNNAMED_TABLESPACE)
             # Bodies may call functions that a later file creates.
             cursor.execute("SET LOCAL check_function_bodies = off")
             yield cursor

@@ -105,6 +105,11 @@ def test_a_task_with_a_euro_sign_lives_from_its_post_to_a_verified_webhook(
             live(make_caller(own_database, pool, **webhooks(receiver)), steps, receiver)
 
 
+def test_a_new_database_whose_own_tablespace_is_named_is_migrated(empty_database: str) -> None:
+    with altered(empty_database, "default_tablespace = 'pg_default'"):
+        assert migrate(empty_database).migrations
+
+
 def webhooks(receiver: Receiver) -> dict[str, str | None]:
     return {
         "APP_WEBHOOK_SECRET": SECRET,
