@@ -7,6 +7,7 @@ import logging
 import time
 
 from app.db import DatabaseError, DatabaseReadOnly, DatabaseUnfit, connect, partitions
+from app.db.errors import ClockOutOfRange
 from app.db.migrations import migrate, newer_release
 from app.db.rights import require_rights
 from app.db.server import record_server
@@ -25,7 +26,7 @@ def wait_for_database(url: str) -> None:
         try:
             prepare_database(url)
             return
-        except (DatabaseUnfit, DatabaseReadOnly):
+        except (DatabaseUnfit, DatabaseReadOnly, ClockOutOfRange):
             raise
         except DatabaseError as error:
             log.warning("waiting for the database: %s", error)

@@ -173,6 +173,7 @@ def test_how_far_it_is_behind_is_told_by_metrics_doctor_and_readyz(database: Dat
         tasks.create(deadline_seconds=5)
     tasks.create(not_before_seconds=5)
     database.move_clock(100)
+    database.rows("SELECT rvq.check_admission()")  # as by a dispatcher a moment ago
     with stepping(database.url) as steps:
         steps.maintain("report")
         value = steps.metrics.registry.get_sample_value

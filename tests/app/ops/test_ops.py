@@ -16,6 +16,7 @@ from app.db import Pool
 from app.ops import store as ops_store
 from tests.app.process import Gunicorn
 from tests.app.rig import ADMIN, PARTNER, TOKENS, Caller, make_caller
+from tests.support.database import Database
 
 
 def away(**changes: str | None) -> Caller:
@@ -24,7 +25,8 @@ def away(**changes: str | None) -> Caller:
     return make_caller(url, Pool(url, 1, "rvq-api-test"), **changes)
 
 
-def test_alive_and_ready(api: Caller) -> None:
+def test_alive_and_ready(api: Caller, database: Database) -> None:
+    database.rows("SELECT rvq.check_admission()")  # as by a dispatcher a moment ago
     assert api.call("GET", "/healthz").expect(200) == {"status": "ok"}
     assert api.call("GET", "/readyz").expect(200) == {"status": "ready"}
 

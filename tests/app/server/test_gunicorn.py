@@ -56,10 +56,16 @@ def test_the_budget_is_a_setting(gunicorn: Start, database: Database) -> None:
     wait_until(lambda: len(backends(database)) == 6, "6 connections are open")
 
 
+def listens(path: Path) -> bool:
+    """Whether somebody takes connections: the file is there a moment before."""
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0
+
+
 def test_it_listens_on_a_unix_socket_too(gunicorn: Start, tmp_path: Path) -> None:
     path = tmp_path / "rvq.sock"
     gunicorn(wait=False, APP_BIND=f"unix:{path}", APP_DB_POOL="2", APP_PROCESSES="1")
-    wait_until(path.exists, "it listens", 60)
+    wait_until(lambda: listens(path), "it listens", 60)
     head = f"POST /v1/tasks HTTP/1.1\r\nHost: rvq\r\nAuthorization: Bearer {PARTNER}\r\n"
     head += f"Content-Type: application/json\r\nContent-Length: {len(TASK)}\r\n\r\n"
     with socket.socket(socket.AF_UNIX) as client:
