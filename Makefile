@@ -10,6 +10,7 @@ RATE ?= 500
 GATE ?=
 BENCH ?=
 FAULTS ?= 30
+FRAMING ?= 100000
 PEERS ?=
 PEERS_PYTHON := .venv-peers/.installed
 PEERS_NODE := bench/peers/node/node_modules/.installed
@@ -20,7 +21,7 @@ export HOME := $(CURDIR)/$(VENV)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install test faults lint format schema demo up hostile kills bench-core gate gate-search peers clean
+.PHONY: help install test faults framing lint format schema demo up hostile kills bench-core gate gate-search peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -46,6 +47,9 @@ endif
 
 faults: install ## kills at random and overlapping batches for FAULTS=30 seconds each, then the other outages
 	RVQ_FAULTS_SECONDS=$(FAULTS) RVQ_ADVERSARIAL_SECONDS=$(FAULTS) $(BIN)/python -m pytest tests/e2e tests/faults
+
+framing: install ## 100 000 requests whose HTTP framing is wrong, or nearly, under both servers: some minutes
+	RVQ_FRAMING=$(FRAMING) $(BIN)/python -m pytest -q tests/app/server/test_framing.py
 
 lint: install ## ruff, mypy and the other guards
 	$(BIN)/python -m pytest -q tests/guards

@@ -31,6 +31,8 @@ graceful_timeout = 30
 worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 # nginx in front says what the client asked for; nothing else may.
 forwarded_allow_ips = "127.0.0.1,::1"
+# Nobody may say by a header what the path of a request is.
+forwarder_headers = ""
 control_socket_disable = True
 logger_class = "app.server.adapters.ForwardingLogger"
 proc_name = "rvq-api"

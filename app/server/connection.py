@@ -8,6 +8,7 @@ import socket
 import time
 from typing import Any
 
+from gunicorn import util  # type: ignore[import-untyped]
 from gunicorn.http.wsgi import base_environ  # type: ignore[import-untyped]
 from gunicorn.workers.gthread import TConn  # type: ignore[import-untyped]
 
@@ -26,6 +27,8 @@ class Connection(TConn):  # type: ignore[misc]
     parser: Any = None
     unsent: bytes | memoryview = b""
     keep = True
+    # By the monotonic clock, while the head of a request has not come whole; else 0.
+    head_began_at = 0.0
 
     def init(self) -> None:
         """Make the parser, before the first request is read."""
@@ -51,6 +54,15 @@ class Connection(TConn):  # type: ignore[misc]
             "SERVER_PROTOCOL": "HTTP/1.1",
         }
 
+    def next_request(self) -> Any:
+        """Return the next request. Raise HeadIncomplete if more has to come first."""
+        self.init()
+        try:
+            return next(self.parser)
+        finally:
+            is_incomplete = bool(self.parser.incomplete)
+            self.head_began_at = (self.head_began_at or time.monotonic()) if is_incomplete else 0.0
+
     def send(self, response: bytes) -> None:
         """Send as much as the client takes at once; no thread waits until it takes the rest."""
         self.unsent = response
@@ -72,13 +84,19 @@ class Connection(TConn):  # type: ignore[misc]
 
     def drain(self) -> bool:
         """Discard the unread rest of the request; return False if it is too much, or comes too slowly."""
-        return self.was_read() or bool(
-            self.parser.finish_body(deadline=time.monotonic() + DRAIN_SECONDS, max_bytes=DRAIN_BYTES)
-        )
+        return self.was_read() or bool(self.parser.mesg.body.discard(DRAIN_BYTES, DRAIN_SECONDS))
 
     def has_read_ahead(self) -> bool:
-        """Return whether a part of the next request is in the buffer, which makes no socket readable."""
-        return bool(self.parser.unreader.buf.getbuffer().nbytes)
+        """Return whether a request is in the buffer, which makes no socket readable; the rest may follow."""
+        return not self.parser.incomplete and bool(self.parser.unreader.buf.getbuffer().nbytes)
+
+    def close(self, graceful: bool = False) -> None:
+        """Close the connection; if `graceful`, what the client still sends does not cut off the response."""
+        if graceful:
+            self.sock.setblocking(True)
+            util.close_graceful(self.sock, max_drain=DRAIN_BYTES)
+        else:
+            util.close(self.sock)
 
     def has_work(self) -> bool:
         """Return whether there is something to send or to read."""

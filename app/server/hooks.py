@@ -17,6 +17,8 @@ import resource
 import select
 import shutil
 import signal
+import socket
+import struct
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -27,7 +29,8 @@ from app import cpu
 from app.db import DatabaseError, Pool
 from app.db.migrations import MigrationError
 from app.logs import configure_logging
-from app.server.adapters import mark_repeated_headers, respond_to_error
+from app.server.adapters import complete_request, respond_to_error
+from app.server.body import STALL_SECONDS
 from app.server.database import prepare_database, wait_for_database
 from app.settings import Settings, SettingsError, load_settings
 
@@ -181,15 +184,17 @@ def post_fork(_server: Any, worker: Any) -> None:
         pool = make_pool(settings)
 
 
-def post_worker_init(_worker: Any) -> None:
-    """Exempt what a new process has loaded by now from collections: it stays for good."""
+def post_worker_init(worker: Any) -> None:
+    """Limit how long clients may stall; exempt what is loaded by now from collections: it stays for good."""
+    for listener in worker.sockets:  # the connections that it accepts inherit it
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", STALL_SECONDS, 0))
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
 
 
-def pre_request(worker: Any, request: Any) -> None:
-    mark_repeated_headers(worker, request)
+def pre_request(_worker: Any, request: Any) -> None:
+    complete_request(request)
 
 
 def worker_exit(_server: Any, _worker: Any) -> None:

@@ -3,7 +3,8 @@
 Gunicorn's own gthread worker has one thread that waits for all connections and hands each request to a pool:
 two wake-ups, a future and some ten system calls around every request. Here every thread waits for all
 connections itself (epoll hands a readable one to exactly one of them, the last that went to sleep, whose
-caches are warm), serves it, and puts it back. No thread waits for a client that is slow to take its response.
+caches are warm), serves it, and puts it back. No thread waits for the rest of a request's head, or for a
+client that is slow to take its response.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import errno
 import os
 import select
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -22,10 +22,10 @@ from typing import Any
 from gunicorn.http.errors import NoMoreData  # type: ignore[import-untyped]
 from gunicorn.workers import base  # type: ignore[import-untyped]
 
+from app.server.body import STALL_SECONDS
 from app.server.connection import Connection
+from app.server.parser import HeadIncomplete
 
-# A client that stalls this long in the middle of a request or a response is cut off.
-STALL_SECONDS = 20
 TICK_SECONDS = 1.0
 READABLE_ONCE = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLONESHOT
 WRITABLE_ONCE = select.EPOLLOUT | select.EPOLLONESHOT
@@ -85,8 +85,6 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
 
     def _accept_one(self, listener: socket.socket) -> None:
         client, address = listener.accept()
-        stall = struct.pack("ll", STALL_SECONDS, 0)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, stall)
         connection = Connection(self.cfg, client, address, listener.getsockname())
         with self._closed:
             self._open += 1
@@ -113,13 +111,14 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
         if connection.unsent:
             connection.send_more()
             return True
-        connection.init()
-        return self.handle_request(next(connection.parser), connection)
+        return self.handle_request(connection.next_request(), connection)
 
     def guarded(self, connection: Connection, step: Callable[[Connection], bool]) -> bool:
-        """Run `step`; if it fails, return True with a connection that is to be closed."""
+        """Run `step`; if it fails, return True with a connection that waits for more, or is to be closed."""
         try:
             return step(connection)
+        except HeadIncomplete:
+            return True
         except (NoMoreData, StopIteration):
             pass
         except OSError as error:
@@ -142,6 +141,8 @@ class ThreadedWorker(base.Worker):  # type: ignore[misc]
             connection.timeout = time.monotonic() + STALL_SECONDS
         elif connection.has_read_ahead():
             events |= WRITABLE_ONCE  # it is writable, so that a thread serves it at once
+        elif connection.head_began_at:
+            connection.timeout = connection.head_began_at + STALL_SECONDS
         number = connection.sock.fileno()
         self._idle[number] = connection
         with contextlib.suppress(OSError):  # it was closed in between: this process stops

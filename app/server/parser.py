@@ -14,9 +14,12 @@ from functools import lru_cache
 from typing import Any
 
 import gunicorn_h1c
-from gunicorn.http.body import Body, LengthReader  # type: ignore[import-untyped]
+from gunicorn.http.errors import LimitRequestHeaders, NoMoreData  # type: ignore[import-untyped]
 from gunicorn.http.parser import RequestParser  # type: ignore[import-untyped]
 
+from app.server.adapters import MAX_HEAD, complete_request, is_host
+from app.server.body import RequestBody
+from app.server.framing import Sized
 from app.web.request import Environ
 
 # Headers that change how a request is read or answered, besides those that Gunicorn takes from a proxy.
@@ -26,17 +29,21 @@ _PLAIN_PATH = re.compile(r"/(?:[A-Za-z0-9._~-][A-Za-z0-9._~/-]*)?", re.ASCII)
 _LENGTH = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
+class HeadIncomplete(Exception):
+    """The request's head has not come whole yet: what there is of it is kept for the next time."""
+
+
 class PlainRequest:
     """The part of Gunicorn's Request that its parser and worker use, and the environ that belongs to it."""
 
     __slots__ = ("body", "environ")
 
-    def __init__(self, environ: Environ, body: io.BytesIO | Body) -> None:
+    def __init__(self, environ: Environ, body: io.BytesIO | RequestBody) -> None:
         self.environ = environ
         self.body = environ["wsgi.input"] = body
 
     def should_close(self) -> bool:
-        return False
+        return isinstance(self.body, RequestBody) and self.body.is_broken
 
 
 class Parser(RequestParser):  # type: ignore[misc]
@@ -44,6 +51,7 @@ class Parser(RequestParser):  # type: ignore[misc]
 
     def __init__(self, cfg: Any, source: Any, source_addr: Any, base: Environ) -> None:
         super().__init__(cfg, source, source_addr)
+        self.incomplete = 0  # bytes of a head that has not come whole yet
         self._base = base
         self._special = {_environ_key(name.encode()) for name in (*_SPECIAL, *cfg.secure_scheme_headers)}
         self._limits = {
@@ -53,18 +61,43 @@ class Parser(RequestParser):  # type: ignore[misc]
         }
 
     def __next__(self) -> Any:
-        """Return a PlainRequest, or Gunicorn's own. The body of the request before must have been read."""
-        data = self.unreader.read()
+        """Return a PlainRequest, or Gunicorn's own. The body of the request before must have been read.
+
+        Raise HeadIncomplete, without waiting, if more has to come first.
+        """
+        data = self._receive()
         environ = dict(self._base)
         try:
-            head = gunicorn_h1c.parse_request(data, **self._limits)
-        except Exception:  # wrong, or incomplete: Gunicorn tells which
+            head = gunicorn_h1c.parse_request(data, last_len=self.incomplete, **self._limits)
+        except gunicorn_h1c.IncompleteError:
+            self._keep(data)
+            raise HeadIncomplete from None
+        except Exception:  # Gunicorn tells what is wrong
             head = None
+        self.incomplete = 0
         if head is None or not self._is_plain(head, environ):
             self.unreader.unread(data)
-            return super().__next__()
+            request = super().__next__()
+            complete_request(request)
+            return request
         self.mesg = PlainRequest(environ, self._body(data[head["consumed"] :], environ))
         return self.mesg
+
+    def _receive(self) -> bytes:
+        """Return what was read ahead, or that with what comes next if it is no whole head."""
+        data: bytes = self.unreader.take_buffered()
+        if data and not self.incomplete:
+            return data
+        more = self.unreader.chunk()
+        if not more:
+            raise NoMoreData() if data else StopIteration()
+        return data + bytes(more)
+
+    def _keep(self, data: bytes) -> None:
+        if len(data) > MAX_HEAD:
+            raise LimitRequestHeaders("the headers are too long together")
+        self.incomplete = len(data)
+        self.unreader.unread(data)
 
     def _is_plain(self, head: dict[str, Any], environ: Environ) -> bool:
         """Return whether the request is plain; if so, its line and headers are in `environ`."""
@@ -78,27 +111,27 @@ class Parser(RequestParser):  # type: ignore[misc]
         environ["PATH_INFO"], environ["QUERY_STRING"] = path, query
         return (
             head["minor_version"] == 1
+            and head["consumed"] <= MAX_HEAD
+            and is_host(environ.get("HTTP_HOST", "/"))
             and _PLAIN_PATH.fullmatch(path) is not None
             and "#" not in query
             and _LENGTH.fullmatch(environ.get("CONTENT_LENGTH", "0")) is not None
             and environ.get("HTTP_CONNECTION", "keep-alive").lower() == "keep-alive"
         )
 
-    def _body(self, rest: bytes, environ: Environ) -> io.BytesIO | Body:
+    def _body(self, rest: bytes, environ: Environ) -> io.BytesIO | RequestBody:
         length = int(environ.get("CONTENT_LENGTH", 0))
         if len(rest) > length:
             self.unreader.unread(rest[length:])
         if len(rest) >= length:
             return io.BytesIO(rest[:length])
         self.unreader.unread(rest)
-        return Body(LengthReader(self.unreader, length))
+        return RequestBody(self.unreader, Sized(length))
 
 
-def is_read(body: io.BytesIO | Body) -> bool:
+def is_read(body: io.BytesIO | RequestBody) -> bool:
     """Return whether nothing of this body is still to come from the client."""
-    if isinstance(body, io.BytesIO):
-        return True
-    return isinstance(body.reader, LengthReader) and not body.reader.length
+    return isinstance(body, io.BytesIO) or body.is_read
 
 
 @lru_cache(maxsize=512)

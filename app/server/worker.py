@@ -9,7 +9,6 @@ from typing import Any
 from gunicorn import SERVER, util  # type: ignore[import-untyped]
 from gunicorn.http import wsgi  # type: ignore[import-untyped]
 
-from app.server.adapters import mark_repeated_headers
 from app.server.connection import Connection
 from app.server.loop import ThreadedWorker
 from app.server.parser import PlainRequest
@@ -62,7 +61,6 @@ class Worker(ThreadedWorker):
     def _begin(self, request: Any, connection: Connection) -> tuple[Packet, Environ]:
         if isinstance(request, PlainRequest):
             return Packet(), request.environ
-        mark_repeated_headers(self, request)
         packet, environ = wsgi.create(
             request, connection.sock, connection.client, connection.server, self.cfg, response_class=Packet
         )

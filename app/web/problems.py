@@ -1,7 +1,7 @@
 """Everything that can go wrong with a request, as RFC 9457 problems. A class's docstring is its title.
 
 Problem
-  MalformedRequest 400   TooManyHeaders 431 (these two by the HTTP server)
+  MalformedRequest 400   TooLongTarget 414    TooManyHeaders 431 (these by the HTTP server)
   MalformedBody 400      Unauthorized 401     NotFound 404        ApiDisabled 404
   MethodNotAllowed 405   TooLarge 413         UnsupportedMedia 415
   IdempotencyConflict 409  StateConflict 409  HistoryChanged 409
@@ -152,6 +152,12 @@ class TooManyRedeliveries(Problem):
     """The webhook was sent too often to be sent again."""
 
     status, code = 429, "too_many_redeliveries"
+
+
+class TooLongTarget(Problem):
+    """The address is too long."""
+
+    status, code = 414, "uri_too_long"
 
 
 class TooManyHeaders(Problem):

@@ -17,8 +17,8 @@ from tests.app.rig import Reply
 STARTS_WITHIN, STOPS_WITHIN = 60, 40
 
 
-# Arguments of Gunicorn besides its configuration, by server.
-SERVERS = {"fast": "", "gthread": "--worker-class gthread"}
+# Arguments of Gunicorn besides its configuration, by server: gthread as it is without the extra `fast`.
+SERVERS = {"fast": "", "gthread": "--worker-class gthread --http-parser python"}
 
 
 class Gunicorn:
@@ -76,6 +76,12 @@ class Gunicorn:
         """Return the processes that serve."""
         pid = self.process.pid
         return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def memory(self, line: str = "VmRSS") -> int:
+        """Return the bytes of memory that its one process has now; `VmHWM`: that it ever had at most."""
+        (child,) = self.children()
+        status = Path(f"/proc/{child}/status").read_text()
+        return 1024 * int(status.partition(f"{line}:")[2].split()[0])
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the master alone."""

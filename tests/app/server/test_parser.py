@@ -13,8 +13,9 @@ from gunicorn.http.parser import RequestParser  # type: ignore[import-untyped]
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from app.server.adapters import complete_request
 from app.server.connection import Connection
-from app.server.parser import Parser, PlainRequest
+from app.server.parser import HeadIncomplete, Parser, PlainRequest
 
 CLIENT, SERVER = ("127.0.0.1", 50000), ("127.0.0.1", 8000)
 # Only Gunicorn adds these, and no handler reads them.
@@ -75,7 +76,12 @@ def read_all(parser: Any) -> list[Any]:
     found: list[Any] = []
     try:
         while True:
-            request = next(parser)
+            try:
+                request = next(parser)
+            except HeadIncomplete:
+                continue
+            if not isinstance(parser, Parser):
+                complete_request(request)
             environ = environ_of(request)
             found.append((environ, request.body.read(10_000), request.should_close()))
             if request.should_close():
