@@ -33,6 +33,7 @@ from app.server.adapters import complete_request, respond_to_error
 from app.server.body import STALL_SECONDS
 from app.server.database import prepare_database, wait_for_database
 from app.settings import Settings, SettingsError, load_settings
+from app.web.metric_files import fold_ended
 
 log = logging.getLogger("rvq.serving")
 
@@ -203,10 +204,15 @@ def worker_exit(_server: Any, _worker: Any) -> None:
 
 
 def child_exit(_server: Any, worker: Any) -> None:
-    """Remove the gauges of a dead process, in the master."""
+    """Remove the gauges of a dead process, and add what it counted to that of others, in the master."""
     from prometheus_client.multiprocess import mark_process_dead
 
-    mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+    try:
+        mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+        fold_ended(Path(os.environ[METRICS_FOLDER]), worker.pid)
+    except Exception:
+        # Here it would end the master.
+        log.exception("metrics of a process that ended were not folded", extra={"pid": worker.pid})
 
 
 def on_exit(_server: Any) -> None:

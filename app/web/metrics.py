@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from functools import cache
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.multiprocess import MultiProcessCollector
+
+from app.web.metric_files import reading
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -85,13 +88,19 @@ def exposition(
 
     `maintenance_seconds`: how long ago the last maintenance was. `is_up`: whether the database answered.
     """
-    registry = REGISTRY
-    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-        registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     own = CollectorRegistry()
     own.register(_Stats(stats, maintenance_seconds, is_up))
-    return generate_latest(registry) + generate_latest(own)
+    return _of_processes() + generate_latest(own)
+
+
+def _of_processes() -> bytes:
+    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    if not folder:
+        return generate_latest(REGISTRY)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, folder)  # type: ignore[no-untyped-call]
+    with reading(Path(folder)):
+        return generate_latest(registry)
 
 
 class _Stats:
