@@ -86,9 +86,9 @@ BEGIN
            SET unfinished = t.unfinished - s.ended, succeeded = t.succeeded + s.succeeded,
                failed = t.failed + s.ended - s.succeeded
           FROM step AS s WHERE t.id = s.task_id
-        RETURNING t.id, t.id + rvq.event_ordinal(t.run, t.created_at, p_now) AS event_id, t.created_at, t.total,
-                  t.unfinished, t.succeeded, t.failed, t.queue, t.webhook_url, t.webhook_host, t.metadata,
-                  s.ended AS ended_now, s.succeeded AS succeeded_now, s.scheduled, s.queued,
+        RETURNING t.id, t.id + rvq.event_ordinal(t.run, coalesce(t.reopened_at, t.created_at)) AS event_id,
+                  t.created_at, t.total, t.unfinished, t.succeeded, t.failed, t.queue, t.webhook_url, t.webhook_host,
+                  t.metadata, s.ended AS ended_now, s.succeeded AS succeeded_now, s.scheduled, s.queued,
                   t.unfinished + s.ended < t.total AS started, greatest(p_now, t.created_at, rvq.clock()) AS ended_at,
                   coalesce(p_end_as,
                            rvq.decide_task(t.policy, t.required, t.unfinished, t.succeeded, t.failed)) AS end_as),
@@ -861,15 +861,14 @@ $$;
 
 COMMENT ON FUNCTION rvq.event_body(p_task_id bigint, p_status rvq.task_status, p_total integer, p_succeeded integer, p_failed integer, p_metadata text, p_created_at timestamp with time zone, p_finished_at timestamp with time zone) IS 'Return the body of a webhook, the very bytes that are signed and sent.';
 
-CREATE FUNCTION rvq.event_ordinal(p_run integer, p_created_at timestamp with time zone, p_now timestamp with time zone) RETURNS integer
+CREATE FUNCTION rvq.event_ordinal(p_run integer, p_opened_at timestamp with time zone) RETURNS integer
     LANGUAGE sql STABLE
     AS $$
-    SELECT CASE WHEN extract(epoch FROM p_created_at) >= current_setting('rvq.run_began')::numeric THEN p_run
-                ELSE greatest(p_run, least(16000, 1 + 5 * sqrt(greatest(0, extract(epoch FROM p_now - p_created_at)))
-                                          )::integer) END
+    SELECT CASE WHEN extract(epoch FROM p_opened_at) >= current_setting('rvq.run_began')::numeric THEN p_run
+                ELSE rvq.fresh_ordinal(p_run) END
 $$;
 
-COMMENT ON FUNCTION rvq.event_ordinal(p_run integer, p_created_at timestamp with time zone, p_now timestamp with time zone) IS 'Return the ordinal of the event that ends a task''s run: no event had it before, not even a lost one.';
+COMMENT ON FUNCTION rvq.event_ordinal(p_run integer, p_opened_at timestamp with time zone) IS 'Return the ordinal of the event that ends a task''s run: no event had it before, not even a lost one.';
 
 CREATE FUNCTION rvq.expire_delivery_leases(p_limit integer) RETURNS integer
     LANGUAGE plpgsql
@@ -1090,6 +1089,15 @@ END $$;
 
 COMMENT ON FUNCTION rvq.follow_clock(p_after bigint, p_limit integer) IS 'Shorten what waits for too long since the clock was set back; return the last id it looked at, and how many.';
 
+CREATE FUNCTION rvq.fresh_ordinal(p_run integer) RETURNS integer
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT least(16383, p_run + 8 + floor(current_setting('rvq.run_began')::numeric * 10)::bigint
+                                    % greatest(1, (16376 - p_run) / 4))::integer
+$$;
+
+COMMENT ON FUNCTION rvq.fresh_ordinal(p_run integer) IS 'Return an ordinal for a task''s event, above this one, that no event of a lost part of the history had.';
+
 CREATE FUNCTION rvq.gate_of(p_id bigint) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT ((p_id >> 15) & 511)::integer $$;
@@ -1165,7 +1173,8 @@ COMMENT ON FUNCTION rvq.heartbeat_sub_tasks(p_lease_seconds integer, p_ids bigin
 CREATE FUNCTION rvq.hold_door() RETURNS void
     LANGUAGE sql
     AS $$
-    SELECT CASE WHEN current_setting('rvq.xid_offset', true) <> '' THEN pg_advisory_xact_lock_shared(1, 0)
+    SELECT CASE WHEN current_setting('rvq.runs_file', true) = pg_relation_filenode('rvq.server_runs')::text
+                THEN pg_advisory_xact_lock_shared(1, 0)
                 ELSE rvq.open_door() END
 $$;
 
@@ -1296,7 +1305,8 @@ BEGIN
         v_run := rvq.record_server();
     END IF;
     PERFORM set_config('rvq.run_began', extract(epoch FROM v_run.began_at)::text, false),
-            set_config('rvq.xid_offset', v_run.xid_offset::text, false);
+            set_config('rvq.xid_offset', v_run.xid_offset::text, false),
+            set_config('rvq.runs_file', pg_relation_filenode('rvq.server_runs')::text, false);
     RETURN v_run.id;
 END $$;
 
@@ -1736,8 +1746,7 @@ BEGIN
     SELECT d.base INTO v_base FROM rvq.id_days AS d WHERE d.day = v_day;
     IF v_base IS NULL THEN
         v_first := greatest(
-            floor(extract(epoch FROM p_now AT TIME ZONE 'UTC' - date_trunc('day', p_now AT TIME ZONE 'UTC')) * 2330)
-            + 1048576 * least(63, (SELECT count(*) FROM rvq.server_runs AS r WHERE rvq.day_at(r.began_at) = v_day)),
+            floor(extract(epoch FROM p_now AT TIME ZONE 'UTC' - date_trunc('day', p_now AT TIME ZONE 'UTC')) * 3000),
             (SELECT ((t.id >> 15) & 268435455) + 1 FROM rvq.tasks AS t
               WHERE t.id >= v_day::bigint << 48 AND t.id < (v_day::bigint << 48) + (1::bigint << 43)
               ORDER BY t.id DESC LIMIT 1));
@@ -2002,6 +2011,7 @@ DECLARE
     v_last rvq.server_runs;
     v_xid bigint;
     v_highest bigint;
+    v_event rvq.events;
 BEGIN
     PERFORM pg_advisory_xact_lock(1, 5);
     SELECT * INTO v_run FROM rvq.this_run();
@@ -2009,26 +2019,29 @@ BEGIN
         RETURN v_run;
     END IF;
     SELECT * INTO v_last FROM rvq.server_runs AS r ORDER BY r.first_xid DESC LIMIT 1;
-    v_highest := greatest(
-        v_last.first_xid, (SELECT e.xid::text::bigint FROM rvq.events AS e ORDER BY e.xid DESC LIMIT 1), 0);
+    SELECT * INTO v_event FROM rvq.events AS e ORDER BY e.xid DESC LIMIT 1;
+    v_highest := greatest(v_last.first_xid, v_event.xid::text::bigint, 0);
     v_xid := pg_current_xact_id()::text::bigint;
     v_run.id := ('x' || rvq.random_hex())::bit(64)::bigint & 9223372036854775807;
     v_run.started_at := pg_postmaster_start_time();
     v_run.database_id := (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
-    v_run.table_id := 'rvq.server_runs'::regclass;
+    v_run.table_id := pg_relation_filenode('rvq.server_runs');
     IF has_function_privilege('pg_control_system()', 'EXECUTE') THEN
         v_run.system_identifier := (SELECT c.system_identifier FROM pg_control_system() AS c);
     END IF;
     v_run.timeline := ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer;
-    v_run.began_at := rvq.clock();
+    v_run.began_at := greatest(
+        rvq.clock(), v_event.occurred_at + interval '1 microsecond',
+        (SELECT t.created_at FROM rvq.tasks AS t ORDER BY t.id DESC LIMIT 1) + interval '1 microsecond');
     v_run.xid_offset := greatest(v_last.xid_offset, v_highest + 1 - v_xid, 0);
-    v_run.first_xid := v_xid + v_run.xid_offset;
     v_run.how := CASE
         WHEN v_last.id IS NULL THEN 'installed'
         WHEN (v_run.system_identifier, v_run.database_id, v_run.table_id, v_run.xid_offset) IS DISTINCT FROM
              (v_last.system_identifier, v_last.database_id, v_last.table_id, v_last.xid_offset) THEN 'restored'
         WHEN v_run.timeline <> v_last.timeline THEN 'promoted'
         ELSE 'started' END;
+    v_run.first_xid := CASE WHEN v_event.id IS NULL AND v_run.how IN ('installed', 'started')
+                            THEN v_xid + v_run.xid_offset ELSE v_highest + 1 END;
     INSERT INTO rvq.server_runs VALUES (v_run.*);
     DELETE FROM rvq.id_days;
     IF v_run.how IN ('restored', 'promoted') THEN
@@ -2343,6 +2356,7 @@ CREATE FUNCTION rvq.retry_task(p_task_id bigint) RETURNS text
 DECLARE
     v_task rvq.tasks;
     v_event rvq.events;
+    v_run integer;
 BEGIN
     PERFORM rvq.hold_door();
     SELECT * INTO v_task FROM rvq.tasks AS t WHERE t.id = p_task_id;
@@ -2357,6 +2371,10 @@ BEGIN
      ORDER BY e.id DESC LIMIT 1;
     IF v_event.status <> 'failed' OR v_event.id & 16383 = 16383 THEN
         RETURN 'nothing_failed';
+    END IF;
+    v_run := v_event.id - p_task_id + 1;
+    IF v_event.xid::text::bigint < (SELECT r.first_xid FROM rvq.this_run() AS r) THEN
+        v_run := rvq.fresh_ordinal(v_run);
     END IF;
     INSERT INTO rvq.open_sub_tasks (id, queued_at, status, attempt, max_attempts, requeued, queue)
     SELECT i.id, coalesce(s.queued_at, v_task.created_at), 'queued', l.attempt,
@@ -2374,8 +2392,8 @@ BEGIN
                                 webhook_url, webhook_host, metadata, reopened_at)
     VALUES (v_task.id, v_task.created_at, rvq.clock() + make_interval(secs => v_task.deadline_seconds), v_task.total,
            v_task.total - v_event.succeeded, v_event.succeeded, v_task.required, v_task.policy,
-           v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata,
-           rvq.clock());
+           v_run, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata,
+           greatest(rvq.clock(), to_timestamp(current_setting('rvq.run_began')::float8)));
     RETURN 'retried';
 END $$;
 
@@ -2714,7 +2732,7 @@ CREATE FUNCTION rvq.this_run() RETURNS SETOF rvq.server_runs
     SELECT r.* FROM rvq.server_runs AS r
      WHERE r.started_at = pg_postmaster_start_time()
        AND r.database_id = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-       AND r.table_id = 'rvq.server_runs'::regclass
+       AND r.table_id = pg_relation_filenode('rvq.server_runs')
 $$;
 
 COMMENT ON FUNCTION rvq.this_run() IS 'Return the run of this server with this database, if it is recorded.';

@@ -61,7 +61,7 @@ BROKEN = [
     Mutation("siblings go on", "advance_tasks", "IF v_unfinished IS NOT NULL", "IF false"),
     Mutation("too early", "take_due", "s.due_at <= rvq.clock()", "true"),
     Mutation("leases stay", "list_expired_leases", "s.lease_expires_at <= p_now", "false"),
-    Mutation("runs share an event", "retry_task", "v_event.id - v_task.id + 1", "v_event.id - v_task.id"),
+    Mutation("runs share an event", "retry_task", "v_event.id - p_task_id + 1", "v_event.id - p_task_id"),
     Mutation("settled by anyone", "settle_deliveries", "AND d.lease_token = a.lease_token", ""),
     Mutation("not counted", "cancel_open_sub_tasks", "WHERE c.status = 'claimed'", "WHERE false"),
 ]

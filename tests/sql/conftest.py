@@ -29,6 +29,22 @@ def in_transaction(database: Database) -> Callable[[], Calls]:
 
 
 @pytest.fixture
+def restart(database: Database, another: Callable[[], Calls]) -> Iterator[Callable[[], Calls]]:
+    """Gives a session that finds the last run to be of a server before this one."""
+
+    def forget_the_start() -> Calls:
+        database.rows("UPDATE rvq.server_runs SET started_at = started_at - interval '1 year'")
+        return another()
+
+    database.rows("DELETE FROM rvq.server_runs")
+    database.rows("SELECT rvq.know_server()")
+    yield forget_the_start
+    database.rows("DELETE FROM rvq.server_runs")
+    database.move_clock(0)
+    database.rows("SELECT rvq.know_server()")
+
+
+@pytest.fixture
 def usual_days(database: Database) -> Iterator[None]:
     """Afterwards today and the days ahead have their partitions, and no other day has."""
     yield

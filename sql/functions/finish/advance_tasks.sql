@@ -27,9 +27,9 @@ BEGIN
            SET unfinished = t.unfinished - s.ended, succeeded = t.succeeded + s.succeeded,
                failed = t.failed + s.ended - s.succeeded
           FROM step AS s WHERE t.id = s.task_id
-        RETURNING t.id, t.id + rvq.event_ordinal(t.run, t.created_at, p_now) AS event_id, t.created_at, t.total,
-                  t.unfinished, t.succeeded, t.failed, t.queue, t.webhook_url, t.webhook_host, t.metadata,
-                  s.ended AS ended_now, s.succeeded AS succeeded_now, s.scheduled, s.queued,
+        RETURNING t.id, t.id + rvq.event_ordinal(t.run, coalesce(t.reopened_at, t.created_at)) AS event_id,
+                  t.created_at, t.total, t.unfinished, t.succeeded, t.failed, t.queue, t.webhook_url, t.webhook_host,
+                  t.metadata, s.ended AS ended_now, s.succeeded AS succeeded_now, s.scheduled, s.queued,
                   t.unfinished + s.ended < t.total AS started, greatest(p_now, t.created_at, rvq.clock()) AS ended_at,
                   coalesce(p_end_as,
                            rvq.decide_task(t.policy, t.required, t.unfinished, t.succeeded, t.failed)) AS end_as),

@@ -1,7 +1,8 @@
 -- Reopens a failed task: what did not succeed (failed, or cancelled by the task's policy or deadline) is requeued, with
 -- as many attempts as it had at first (one that lost its payload too: a claim sets it aside once more). An id has room
--- for 16 384 ends of one task. The task ends with another event. Only the holder of its gate reopens a task, so
--- once it is seen not to be open its last event stays the last.
+-- for 16 384 ends of one task. The task ends with another event; if its last one is of an earlier run of the server,
+-- a retry may have been lost, with the event after that. Only the holder of its gate reopens a task, so once it is seen
+-- not to be open its last event stays the last.
 -- Locks: door, the task's gate (whatever its policy); then it only inserts.
 CREATE OR REPLACE FUNCTION rvq.retry_task(p_task_id bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE
@@ -11,6 +12,7 @@ AS $$
 DECLARE
     v_task rvq.tasks;
     v_event rvq.events;
+    v_run integer;
 BEGIN
     PERFORM rvq.hold_door();
     SELECT * INTO v_task FROM rvq.tasks AS t WHERE t.id = p_task_id;
@@ -25,6 +27,10 @@ BEGIN
      ORDER BY e.id DESC LIMIT 1;
     IF v_event.status <> 'failed' OR v_event.id & 16383 = 16383 THEN
         RETURN 'nothing_failed';
+    END IF;
+    v_run := v_event.id - p_task_id + 1;
+    IF v_event.xid::text::bigint < (SELECT r.first_xid FROM rvq.this_run() AS r) THEN
+        v_run := rvq.fresh_ordinal(v_run);
     END IF;
     INSERT INTO rvq.open_sub_tasks (id, queued_at, status, attempt, max_attempts, requeued, queue)
     SELECT i.id, coalesce(s.queued_at, v_task.created_at), 'queued', l.attempt,
@@ -42,8 +48,8 @@ BEGIN
                                 webhook_url, webhook_host, metadata, reopened_at)
     VALUES (v_task.id, v_task.created_at, rvq.clock() + make_interval(secs => v_task.deadline_seconds), v_task.total,
            v_task.total - v_event.succeeded, v_event.succeeded, v_task.required, v_task.policy,
-           v_event.id - v_task.id + 1, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata,
-           rvq.clock());
+           v_run, v_task.queue, v_task.webhook_url, v_task.webhook_host, v_task.metadata,
+           greatest(rvq.clock(), to_timestamp(current_setting('rvq.run_began')::float8)));
     RETURN 'retried';
 END $$;
 COMMENT ON FUNCTION rvq.retry_task(bigint) IS

@@ -1,6 +1,7 @@
--- A database that was restored does not know how many ids the day had before. The time does: numbers begin at 2 330 for
--- each second of the day, which a day of 2^28 has room for, and a million higher for each run that began on this day.
--- So they are above what was lost as long as there were fewer tasks than that, and above what is stored in any case.
+-- A database that was restored does not know how many ids the day had before. The time does: numbers begin at 3 000 for
+-- each second of the day, which a day of 2^28 has room for, and above what is stored in any case. So they are above
+-- what was lost, unless the lost run made more than that on the average. The time alone may decide: whatever is counted
+-- in the database, starts too, had counted further in what was lost.
 -- Errors: RQ001 when ids can't say this day.
 -- Locks: those who begin a run or a day, in turn.
 CREATE OR REPLACE FUNCTION rvq.open_day(p_now timestamptz) RETURNS bigint
@@ -18,8 +19,7 @@ BEGIN
     SELECT d.base INTO v_base FROM rvq.id_days AS d WHERE d.day = v_day;
     IF v_base IS NULL THEN
         v_first := greatest(
-            floor(extract(epoch FROM p_now AT TIME ZONE 'UTC' - date_trunc('day', p_now AT TIME ZONE 'UTC')) * 2330)
-            + 1048576 * least(63, (SELECT count(*) FROM rvq.server_runs AS r WHERE rvq.day_at(r.began_at) = v_day)),
+            floor(extract(epoch FROM p_now AT TIME ZONE 'UTC' - date_trunc('day', p_now AT TIME ZONE 'UTC')) * 3000),
             (SELECT ((t.id >> 15) & 268435455) + 1 FROM rvq.tasks AS t
               WHERE t.id >= v_day::bigint << 48 AND t.id < (v_day::bigint << 48) + (1::bigint << 43)
               ORDER BY t.id DESC LIMIT 1));

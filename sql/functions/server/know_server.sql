@@ -1,5 +1,5 @@
--- A backend lives within one run. So it asks once, and two settings of the session remember the answer: they are taken
--- back with the transaction that recorded the run, if that does not commit.
+-- A backend lives within one run. So it asks once, and settings of the session remember the answer, and for which file
+-- of the table it is. They are taken back with the transaction that recorded the run, if that does not commit.
 -- Locks: as rvq.record_server.
 CREATE OR REPLACE FUNCTION rvq.know_server() RETURNS bigint
 LANGUAGE plpgsql VOLATILE
@@ -12,7 +12,8 @@ BEGIN
         v_run := rvq.record_server();
     END IF;
     PERFORM set_config('rvq.run_began', extract(epoch FROM v_run.began_at)::text, false),
-            set_config('rvq.xid_offset', v_run.xid_offset::text, false);
+            set_config('rvq.xid_offset', v_run.xid_offset::text, false),
+            set_config('rvq.runs_file', pg_relation_filenode('rvq.server_runs')::text, false);
     RETURN v_run.id;
 END $$;
 COMMENT ON FUNCTION rvq.know_server() IS
