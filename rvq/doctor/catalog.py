@@ -1,4 +1,4 @@
-"""What the doctor reads in PostgreSQL's own catalogs: roles, their rights, and publications."""
+"""What the doctor reads in PostgreSQL's own catalogs: roles, their rights, publications, and standbys."""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ SELECT p.pubname::text, p.pubupdate OR p.pubdelete, count(DISTINCT t.tablename),
  CROSS JOIN LATERAL (SELECT r.oid AS relid UNION SELECT q.relid FROM pg_partition_tree(r.oid) AS q) AS m
   JOIN pg_class AS c ON c.oid = m.relid
  GROUP BY p.pubname, p.pubupdate, p.pubdelete ORDER BY p.pubname"""
+
+# A role that may not see what is sent to a standby counts it as one that confirms. A commit that a standby
+# confirms in time is not told from one that waits in vain, so it has some seconds.
+STANDBYS = """
+SELECT current_setting('synchronous_standby_names'),
+       (SELECT count(*) FROM pg_stat_replication AS r
+         WHERE coalesce(r.sync_state, 'sync') IN ('sync', 'quorum')),
+       (SELECT count(*) FROM pg_stat_activity AS a
+         WHERE a.wait_event = 'SyncRep' AND a.state_change < clock_timestamp() - interval '3 seconds')"""
 
 
 class Catalog:
@@ -71,6 +80,11 @@ class Catalog:
             (name, has_changes, tables, lacking)
             for name, has_changes, tables, lacking in self._rows(PUBLICATIONS)
         ]
+
+    def synchronous_standbys(self) -> tuple[str, int, int]:
+        """Return those that are named, how many of them are connected, and how many commits wait in vain."""
+        names, connected, waiting = self._row(STANDBYS)
+        return names, connected, waiting
 
     def _row(self, sql: str, params: Sequence[object] = ()) -> tuple[Any, ...]:
         return self._rows(sql, params)[0]

@@ -14,6 +14,7 @@ from rvq.doctor.finding import Finding, Level, level_of
 from rvq.doctor.publications import of_publications
 from rvq.doctor.roles import of_roles
 from rvq.doctor.server import of_server
+from rvq.doctor.standbys import of_standbys
 from rvq.doctor.store import Store
 
 SUPPORTED = range(15, 19)
@@ -223,6 +224,7 @@ def of_counters(store: Store) -> Iterator[Finding]:
 NEED_SCHEMA: tuple[Check, ...] = (
     of_roles,
     of_publications,
+    of_standbys,
     of_sessions,
     of_clock,
     of_configuration,
