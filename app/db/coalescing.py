@@ -1,10 +1,10 @@
 """Coalescing: calls that come close together share one statement, one transaction and one commit.
 
-Calls of the same kind are gathered in a batch. A caller who is alone runs at once: an idle system waits for
-nothing. Otherwise a batch runs when nobody has joined it for clearly longer than the usual gap between calls,
-when it is full, or after LONGEST_SECONDS. So a steady stream makes large batches, and a burst of workers that
-were answered together waits no longer than the burst lasts. A batch that waits for a lock delays only the
-callers in it: the next one runs on another connection.
+A batch departs as soon as no other of its kind is under way, so calls gather by themselves while one is.
+Before that it waits as long as batches are held up at the time: hardly at all on an idle machine, long on a
+loaded one. So time is spent on waiting where it buys throughput, and nowhere else. A caller who is alone
+departs at once, a full batch too, and any batch after LONGEST_SECONDS: one that waits for a lock delays only
+its own callers.
 
 The caller who opens a batch leads it: its thread gathers, makes the call, and runs the callbacks of the
 others. Their threads serve other requests meanwhile, so a batch wakes one thread, not one a caller.
@@ -31,39 +31,52 @@ R = TypeVar("R")
 Call = Callable[[list[T]], Sequence[R]]
 
 LONGEST_SECONDS = 0.03
-# Bounds of the wait for one more caller, in seconds.
-SHORTEST_WAIT, LONGEST_WAIT = 0.003, 0.01
 # Weights, in sub_tasks or KiB: a call heavier than ALONE runs alone; a batch runs once it weighs FULL.
 ALONE, FULL = 100, 200
-# Stop waiting after GAPS times the median gap: the burst is over.
-GAPS = 3.5
-# The running median grows by this factor with each gap that is longer, and shrinks with each that is shorter.
-STEP = 1.1
-# Seconds. Above this median gap most waits would be in vain, so a caller waits the shortest time allowed.
-RARE_GAP = 0.007
+# Each new batch counts this much in the average of how long batches are held up.
+NEWEST = 0.2
+# The shortest time grows by this factor at each batch, so that it follows a change of machine, data or
+# plan: by half in a thousand batches.
+FADING = 1.0004
+
+
+class Pressure:
+    """The average of seconds by which batches of one kind were held up lately. Not thread-safe.
+
+    What a batch needs is learned: the shortest time that one of its size took. What it takes beyond that it
+    spent waiting, for a CPU, a lock or the disk, on this machine or on the database's. So one figure tells
+    how short all of them are, also those that this process can't see.
+    """
+
+    def __init__(self) -> None:
+        self.held_up = 0.0
+        self._shortest: dict[int, float] = {}
+
+    def record(self, size: int, seconds: float) -> None:
+        """Take note of a batch of `size` items. Sizes up to the same power of two are alike."""
+        alike = size.bit_length()
+        self._shortest[alike] = shortest = min(self._shortest.get(alike, seconds) * FADING, seconds)
+        self.held_up += NEWEST * (seconds - shortest - self.held_up)
 
 
 class Coalescer:
     """The open batches of one process, with at most `max_callers` calls waiting or under way.
 
-    `wait_bounds` are the shortest and the longest wait for one more caller, in seconds; no batch gathers for
-    longer than `longest_seconds`.
+    No batch gathers for longer than `longest_seconds`. `pressure` makes what each kind of call is judged by.
     """
 
     def __init__(
         self,
         max_callers: int,
-        wait_bounds: tuple[float, float] = (SHORTEST_WAIT, LONGEST_WAIT),
         longest_seconds: float = LONGEST_SECONDS,
+        pressure: Callable[[], Pressure] = Pressure,
     ) -> None:
         self._max_callers = max_callers
         self._longest_seconds = longest_seconds
         self._lock = threading.Lock()
         self._callers = 0
         self._open: dict[Hashable, _Batch] = {}
-        self._gaps: dict[Hashable, GapEstimate] = defaultdict(lambda: GapEstimate(*wait_bounds))
-        # Calls whose last batch had more than one caller.
-        self._had_company: set[Hashable] = set()
+        self._kinds: dict[Hashable, _Kind] = defaultdict(lambda: _Kind(pressure()))
 
     def submit(self, call: Call[T, R], item: T, *, key: Hashable = None, weight: int = 1) -> Future[R]:
         """Return a future of `call`'s result for `item`, which may run with others of the same `key`.
@@ -75,7 +88,7 @@ class Coalescer:
         """
         if weight > ALONE:
             batch = _Batch(call, key, expects_company=False)
-            future: Future[R] = batch.join(item, weight, time.monotonic())
+            future: Future[R] = batch.join(item, weight)
             batch.resolve(batch.run())
             return future
         batch, future, leads = self._join(call, key, item, weight)
@@ -88,41 +101,57 @@ class Coalescer:
         with self._lock:
             if self._callers >= self._max_callers:
                 raise PoolExhausted(f"{self._callers} calls are under way or wait")
-            expects_company = self._callers > 0 or call in self._had_company
+            expects_company = self._callers > 0 or self._kinds[call].had_company
             self._callers += 1
-            now = time.monotonic()
-            self._gaps[call].record(now)
             batch = self._open.get((call, key))
             leads = batch is None
             if batch is None:
                 batch = self._open[call, key] = _Batch(call, key, expects_company)
-            future: Future[R] = batch.join(item, weight, now)
+            future: Future[R] = batch.join(item, weight)
             if batch.weight >= FULL:
                 del self._open[call, key]
-                batch.full.set()
+                batch.wake.set()
             return batch, future, leads
 
     def _lead(self, batch: _Batch) -> None:
-        if batch.expects_company:
-            self._gather(batch)
-        with self._lock:
-            if self._open.get((batch.call, batch.key)) is batch:
-                del self._open[batch.call, batch.key]
-            if len(batch.items) > 1:
-                self._had_company.add(batch.call)
-            else:
-                self._had_company.discard(batch.call)
+        kind = self._kinds[batch.call]
+        while (rest := self._seconds_to_wait(batch, kind)) > 0:
+            batch.wake.wait(rest)
+            batch.wake.clear()
+        began = time.monotonic()
         outcomes = batch.run()
         with self._lock:
+            kind.running -= 1
+            kind.pressure.record(len(batch.items), time.monotonic() - began)
             self._callers -= len(batch.items)
+            for other in self._open.values():
+                if other.call == batch.call:
+                    other.wake.set()
         batch.resolve(outcomes)
 
-    def _gather(self, batch: _Batch) -> None:
-        latest = batch.joined_at + self._longest_seconds
-        gaps = self._gaps[batch.call]
-        while (rest := min(latest, batch.joined_at + gaps.wait_seconds) - time.monotonic()) > 0:
-            if batch.full.wait(rest):
-                return
+    def _seconds_to_wait(self, batch: _Batch, kind: _Kind) -> float:
+        """Return how long the batch waits at most for now. At 0 it is closed, and counts as under way."""
+        with self._lock:
+            latest = batch.opened_at + self._longest_seconds
+            earliest = batch.opened_at + kind.pressure.held_up
+            departs_at = latest if kind.running else min(earliest, latest)
+            rest = departs_at - time.monotonic()
+            if rest > 0 and batch.expects_company and batch.weight < FULL:
+                return rest
+            if self._open.get((batch.call, batch.key)) is batch:
+                del self._open[batch.call, batch.key]
+            kind.running += 1
+            kind.had_company = len(batch.items) > 1
+            return 0.0
+
+
+class _Kind:
+    """What is known of one call: how many of its batches are under way, and what became of the last ones."""
+
+    def __init__(self, pressure: Pressure) -> None:
+        self.running = 0
+        self.had_company = False
+        self.pressure = pressure
 
 
 class Future(Generic[R]):
@@ -162,7 +191,7 @@ class Future(Generic[R]):
 
 
 class _Batch:
-    """The items of one call. `joined_at` is when the last one joined, by the monotonic clock."""
+    """The items of one call. `wake` is set when its leader shall look again whether it departs."""
 
     def __init__(
         self, call: Callable[[list[Any]], Sequence[Any]], key: Hashable, expects_company: bool
@@ -170,17 +199,16 @@ class _Batch:
         self.call = call
         self.key = key
         self.expects_company = expects_company
-        self.joined_at = 0.0
+        self.opened_at = time.monotonic()
         self.items: list[Any] = []
         self.weight = 0
-        self.full = threading.Event()
+        self.wake = threading.Event()
         self.lock = threading.Lock()
         self.done = threading.Event()
         self.outcomes: Sequence[Any] = ()
         self._futures: list[Future[Any]] = []
 
-    def join(self, item: Any, weight: int, now: float) -> Future[Any]:
-        self.joined_at = now
+    def join(self, item: Any, weight: int) -> Future[Any]:
         self.items.append(item)
         self.weight += weight
         future: Future[Any] = Future(self, len(self._futures))
@@ -220,25 +248,3 @@ def _as_database_error(error: Exception) -> Exception:
         return error
     log.error("a call failed, and may have been carried out", exc_info=error)
     return OutcomeUnknown(f"{type(error).__name__}; the call may have been carried out")
-
-
-class GapEstimate:
-    """A running median of the gaps between calls of one kind; it tells how long to wait for one more."""
-
-    def __init__(self, shortest_wait: float, longest_wait: float) -> None:
-        self._shortest_wait, self._longest_wait = shortest_wait, longest_wait
-        self._median = RARE_GAP
-        self._latest = float("-inf")
-
-    @property
-    def wait_seconds(self) -> float:
-        """The time to wait after the latest call, within the bounds."""
-        if self._median > RARE_GAP:
-            return self._shortest_wait
-        return min(max(GAPS * self._median, self._shortest_wait), self._longest_wait)
-
-    def record(self, now: float) -> None:
-        """Update the estimate with a call at `now`, by the monotonic clock."""
-        step = STEP if now - self._latest > self._median else 1 / STEP
-        self._median = min(max(self._median * step, self._shortest_wait / GAPS), 2 * RARE_GAP)
-        self._latest = now

@@ -13,7 +13,7 @@ from typing import Any, cast
 import psycopg2
 import pytest
 
-from app.db.coalescing import ALONE, FULL, Coalescer, Future, GapEstimate
+from app.db.coalescing import ALONE, FULL, Coalescer, Future, Pressure
 from app.db.errors import OutcomeUnknown, PoolExhausted, StatementTimeout
 from tests.support.concurrency import wait_until
 
@@ -72,10 +72,21 @@ def waiting_in(coalescer: Coalescer) -> int:
     return sum(len(one.items) for one in coalescer._open.values())
 
 
+class Fixed(Pressure):
+    """Calls are held up for so long, whatever they take."""
+
+    def __init__(self, held_up: float) -> None:
+        super().__init__()
+        self.held_up = held_up
+
+    def record(self, size: int, seconds: float) -> None:
+        pass
+
+
 @contextlib.contextmanager
-def busy(gap_seconds: float = LONG) -> Iterator[Coalescer]:
-    """Yield a coalescer with a call under way, so that whoever comes next waits for company."""
-    coalescer, other = Coalescer(20, (gap_seconds, gap_seconds), LONG), Recorder()
+def busy(held_up: float = LONG, longest_seconds: float = LONG) -> Iterator[Coalescer]:
+    """Yield a coalescer with a call of another kind under way, and so much pressure."""
+    coalescer, other = Coalescer(20, longest_seconds, lambda: Fixed(held_up)), Recorder()
     other.gate.clear()
     with ThreadPoolExecutor(1) as thread:
         inside = thread.submit(run, coalescer, other, "other")
@@ -86,10 +97,46 @@ def busy(gap_seconds: float = LONG) -> Iterator[Coalescer]:
 
 
 def test_a_caller_who_is_the_only_one_goes_at_once_and_alone() -> None:
+    """Whatever the pressure."""
     call = Recorder()
-    coalescer = Coalescer(1, (LONG, LONG), LONG)
+    coalescer = Coalescer(1, LONG, lambda: Fixed(LONG))
     assert [run(coalescer, call, item) for item in "ab"] == ["done a", "done b"]
     assert call.batches == [["a"], ["b"]]
+
+
+def test_without_pressure_a_call_goes_at_once_when_none_of_its_kind_is_under_way() -> None:
+    call = Recorder()
+    with busy(held_up=0.0) as coalescer:
+        assert [run(coalescer, call, item) for item in "ab"] == ["done a", "done b"]
+    assert call.batches == [["a"], ["b"]]
+
+
+def test_calls_gather_while_a_batch_of_their_kind_is_under_way_and_go_when_it_ends() -> None:
+    call = Recorder()
+    call.gate.clear()
+    coalescer = Coalescer(20, LONG)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(run, coalescer, call, "first")
+        wait_until(lambda: call.batches, "it is under way")
+        leader = threads.submit(run, coalescer, call, "a")
+        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a batch")
+        others = [coalescer.submit(call, item) for item in "bc"]
+        assert call.batches == [["first"]]
+        call.gate.set()
+        assert [first.result(15), leader.result(15)] == ["done first", "done a"]
+        assert [one.result() for one in others] == ["done b", "done c"]
+    assert call.batches == [["first"], ["a", "b", "c"]]
+
+
+def test_under_pressure_a_call_waits_for_company() -> None:
+    call = Recorder()
+    with busy(held_up=LONG) as coalescer, ThreadPoolExecutor(1) as thread:
+        leader = thread.submit(run, coalescer, call, "a")
+        wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a batch")
+        for filler in FILLERS:
+            coalescer.submit(call, filler, weight=ALONE)
+        assert leader.result(15) == "done a"
+    assert call.batches == [["a", *FILLERS]]
 
 
 def test_calls_that_come_close_together_share_a_batch_and_each_gets_its_own_result() -> None:
@@ -104,23 +151,15 @@ def test_who_had_company_expects_it_again_until_nobody_comes() -> None:
     call = Recorder()
     with busy() as coalescer:
         run_all(coalescer, call, ["a"])
-    assert call in coalescer._had_company
-    coalescer._gaps[call] = GapEstimate(0.01, 0.01)
+    assert coalescer._kinds[call].had_company
+    coalescer._longest_seconds = 0.01
     assert run(coalescer, call, "b") == "done b"
-    assert call not in coalescer._had_company
-
-
-def test_a_batch_runs_without_company_when_nobody_comes() -> None:
-    call = Recorder()
-    with busy(gap_seconds=0.01) as coalescer:
-        assert [run(coalescer, call, item) for item in "ab"] == ["done a", "done b"]
-    assert call.batches == [["a"], ["b"]]
+    assert not coalescer._kinds[call].had_company
 
 
 def test_a_batch_runs_when_it_has_gathered_long_enough_however_many_come() -> None:
     call = Recorder()
-    with busy() as coalescer, ThreadPoolExecutor(2) as threads:
-        coalescer._longest_seconds = 0.01
+    with busy(longest_seconds=0.01) as coalescer, ThreadPoolExecutor(2) as threads:
         found = [threads.submit(run, coalescer, call, item) for item in "ab"]
         assert [one.result(15) for one in found] == ["done a", "done b"]
 
@@ -128,7 +167,7 @@ def test_a_batch_runs_when_it_has_gathered_long_enough_however_many_come() -> No
 def test_a_batch_that_is_held_up_holds_up_nobody_else() -> None:
     call = Recorder()
     call.gate.clear()
-    with busy(gap_seconds=0.0) as coalescer, ThreadPoolExecutor(2) as threads:
+    with busy(longest_seconds=0.01) as coalescer, ThreadPoolExecutor(2) as threads:
         held = threads.submit(run, coalescer, call, "a")
         wait_until(lambda: call.batches, "the first batch runs")
         other = threads.submit(run, coalescer, call, "b")
@@ -139,7 +178,7 @@ def test_a_batch_that_is_held_up_holds_up_nobody_else() -> None:
 
 def test_different_keys_and_different_calls_never_share() -> None:
     call, other = Recorder(), Recorder()
-    with busy(gap_seconds=0.05) as coalescer, ThreadPoolExecutor(3) as threads:
+    with busy(held_up=0.05) as coalescer, ThreadPoolExecutor(3) as threads:
         made = [
             threads.submit(run, coalescer, call, "a", key=1),
             threads.submit(run, coalescer, call, "b", key=2),
@@ -166,7 +205,7 @@ def test_only_the_caller_who_opens_a_batch_waits_and_runs_the_callbacks_of_all()
 
 def test_a_callback_that_fails_costs_the_others_nothing() -> None:
     call = Recorder()
-    with busy(gap_seconds=0.2) as coalescer, ThreadPoolExecutor(1) as thread:
+    with busy(held_up=0.2) as coalescer, ThreadPoolExecutor(1) as thread:
         leader = thread.submit(run, coalescer, call, "a")
         wait_until(lambda: waiting_in(coalescer) == 1, "it has opened a batch")
         broken, sound = coalescer.submit(call, "b"), coalescer.submit(call, "c")
