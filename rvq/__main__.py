@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.metadata
 import os
 import pkgutil
 import sys
@@ -55,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rvq", description="RVQ: tasks of many sub_tasks, one signed webhook."
     )
+    parser.add_argument("--version", action="version", version=f"rvq {importlib.metadata.version('rvq')}")
     names = parser.add_subparsers(metavar="COMMAND", required=True)
     for module in pkgutil.iter_modules(commands.__path__):
         command = cast(Command, importlib.import_module(f"{commands.__name__}.{module.name}"))

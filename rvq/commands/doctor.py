@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 from collections.abc import Mapping
 
 from app.settings import Settings, load_settings
 from app.webhooks.addresses import AllowedHost
 from rvq.doctor import allowlist
-from rvq.doctor.checks import examine
+from rvq.doctor.examination import examine
 from rvq.doctor.finding import Finding
 from rvq.doctor.store import open_store
 from rvq.tables import table
@@ -19,6 +21,7 @@ MARKS = {"ok": "ok", "advice": "advice", "wrong": "WRONG"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="advice counts as wrong")
+    parser.add_argument("--json", action="store_true", help="print a JSON array of {level, what, text}")
     parser.add_argument(
         "--allowlist",
         metavar="NEW",
@@ -33,7 +36,10 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     settings = load_settings(environ)
     with open_store(settings.database_url) as store:
         findings = list(examine(store, settings))
-    print(table(("", "what", "found"), [(MARKS[one.level], one.what, one.text) for one in findings]))
+    if arguments.json:
+        print(json.dumps([dataclasses.asdict(one) for one in findings], indent=2))
+    else:
+        print(table(("", "what", "found"), [(MARKS[one.level], one.what, one.text) for one in findings]))
     return _status(findings, strict=arguments.strict)
 
 

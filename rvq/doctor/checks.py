@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from app.db import DatabaseUnfit
 from app.db.migrations import MigrationError
 from app.db.session import PINNED, TIMEOUTS
 from app.ids import FIRST_DAY, LAST_DAY, delivery_id, sub_task_id, task_id
 from app.settings import Settings, switched_off
-from rvq.doctor import upkeep
 from rvq.doctor.finding import Finding, Level, level_of
-from rvq.doctor.publications import of_publications
-from rvq.doctor.roles import of_roles
-from rvq.doctor.server import of_server
-from rvq.doctor.standbys import of_standbys
 from rvq.doctor.store import Store
 
 SUPPORTED = range(15, 19)
@@ -37,8 +32,6 @@ ASKED = [
     "superuser_reserved_connections",
     "reserved_connections",
 ]
-
-Check = Callable[[Store], Iterator[Finding]]
 
 
 def of_settings(settings: Settings) -> Iterator[Finding]:
@@ -219,42 +212,3 @@ def of_counters(store: Store) -> Iterator[Finding]:
         )
     else:
         yield Finding("ok", "counters", "equal to the truth")
-
-
-NEED_SCHEMA: tuple[Check, ...] = (
-    of_roles,
-    of_publications,
-    of_standbys,
-    of_sessions,
-    of_clock,
-    of_configuration,
-    of_partitions,
-    of_history,
-    of_damage,
-    of_vacuum,
-    of_dispatcher,
-    of_counters,
-)
-
-
-def examine(store: Store, settings: Settings) -> Iterator[Finding]:
-    """Make all checks, in order; only the first of them when the schema is not current."""
-    yield from of_settings(settings)
-    yield from of_server()
-    first = list(of_database(store))
-    yield from first
-    if all(finding.level != "wrong" for finding in first if finding.what == "schema"):
-        yield from _despite_rights(of_connections(store, settings))
-        yield from _despite_rights(of_retention(store, settings))
-        yield from _despite_rights(upkeep.of_steps(store, settings.retention_days))
-        yield from _despite_rights(upkeep.of_sending(store, settings))
-        for check in NEED_SCHEMA:
-            yield from _despite_rights(check(store))
-
-
-def _despite_rights(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Go on with the next check where the role may not ask what this one asks."""
-    try:
-        yield from findings
-    except DatabaseUnfit as error:
-        yield Finding("wrong", "rights", str(error))

@@ -60,3 +60,20 @@ class StoredUrl(NamedTuple):
     url: str
     tasks: int
     deliveries: int
+
+
+class WaitingQueue(NamedTuple):
+    """A queue with queued sub_tasks, how many are claimed, and since when the oldest is queued."""
+
+    queue: str
+    is_paused: bool
+    queued: int
+    claimed: int
+    oldest_seconds: float
+
+
+class BrokenHost(NamedTuple):
+    """A receiver whose breaker is open, and how often it failed in a row (counted up to 1 000)."""
+
+    host: str
+    failures: int

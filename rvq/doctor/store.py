@@ -11,7 +11,16 @@ from app.db.errors import StatementTimeout
 from app.db.migrations import check_history, newer_release, schema_is_current
 from app.ids import FIRST_DAY, LAST_DAY, task_of
 from rvq.doctor.catalog import Catalog
-from rvq.doctor.figures import Admission, DueStep, OpenDay, ServerRun, Skew, StoredUrl
+from rvq.doctor.figures import (
+    Admission,
+    BrokenHost,
+    DueStep,
+    OpenDay,
+    ServerRun,
+    Skew,
+    StoredUrl,
+    WaitingQueue,
+)
 
 NAME = "rvq-doctor"
 AUDIT_TIMEOUT_MS = 60_000
@@ -65,8 +74,15 @@ SELECT u.url, sum(u.tasks)::bigint, sum(u.deliveries)::bigint FROM (
  GROUP BY u.url ORDER BY u.url"""
 
 DUE_STEPS = "SELECT s.step, s.due, s.seconds, s.is_behind FROM rvq.list_due_steps(%s) AS s"
-
-
+QUEUES = """
+SELECT c.queue, coalesce(q.paused, false), c.queued, c.claimed,
+       coalesce(extract(epoch FROM rvq.clock() - rvq.oldest_queued_at(c.queue)), 0)::float8
+  FROM rvq.read_counters() AS c LEFT JOIN rvq.queues AS q ON q.queue = c.queue
+ WHERE c.queued > 0 ORDER BY 5 DESC, 1"""
+BROKEN_HOSTS = """
+SELECT h.host, h.failures FROM rvq.webhook_hosts AS h
+ WHERE h.broken_until > rvq.clock() - interval '1 minute' ORDER BY h.failures DESC, h.host"""
+DEAD_DELIVERIES = "SELECT coalesce(sum(c.deliveries_dead), 0)::bigint FROM rvq.read_counters() AS c"
 RUNS = """
 SELECT r.how, to_char(r.began_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI'),
        extract(epoch FROM rvq.clock() - r.began_at)::float8, EXISTS (SELECT FROM rvq.this_run())
@@ -145,6 +161,16 @@ class Store(Catalog):
         """Return for how many seconds the oldest delivery to a host that is not broken has been due."""
         value = self._row(OVERDUE_DELIVERY)[0]
         return None if value is None else float(value)
+
+    def queues_with_waiting_work(self) -> list[WaitingQueue]:
+        """Return the queues that have queued sub_tasks, the one whose oldest waits longest first."""
+        return [WaitingQueue(*row) for row in self._rows(QUEUES)]
+
+    def broken_hosts(self) -> list[BrokenHost]:
+        return [BrokenHost(*row) for row in self._rows(BROKEN_HOSTS)]
+
+    def dead_deliveries(self) -> int:
+        return int(self._row(DEAD_DELIVERIES)[0])
 
     def drift(self) -> list[tuple[str, str, int, int]] | None:
         """Return (queue, counter, counted, truth) of what differs from the truth; None: too much to count."""

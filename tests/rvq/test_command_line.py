@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,12 @@ def test_without_a_command_it_exits_with_two_and_the_usage() -> None:
     run = subprocess.run([sys.executable, "-m", "rvq.__main__"], capture_output=True, text=True)
     assert run.returncode == 2
     assert "usage: rvq" in run.stderr
+
+
+def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"rvq {version('rvq')}\n"
 
 
 def test_local_credentials_are_made_once_private_and_valid(tmp_path: Path) -> None:

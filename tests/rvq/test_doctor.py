@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 
@@ -10,7 +11,7 @@ import pytest
 from app.settings import Settings, load_settings
 from rvq.__main__ import main
 from rvq.doctor import checks, upkeep
-from rvq.doctor.checks import examine
+from rvq.doctor.examination import examine
 from rvq.doctor.finding import Finding
 from rvq.doctor.server import of_server
 from rvq.doctor.store import Store, open_store
@@ -229,6 +230,14 @@ def test_the_command_prints_a_table_and_exits_with_one_when_something_is_wrong(
     assert status == 1
     assert re.search(r"^WRONG +dispatcher +none has ever run", shown, re.MULTILINE)
     assert re.search(r"^ok +schema +that of this release", shown, re.MULTILINE)
+
+
+def test_the_command_prints_json_for_programs(doctor: Callable[..., tuple[int, str]]) -> None:
+    status, shown = doctor("--json")
+    found = json.loads(shown)
+    assert status == 1
+    assert {"level": "ok", "what": "schema", "text": "that of this release"} in found
+    assert {one["level"] for one in found} == {"ok", "advice", "wrong"}
 
 
 def test_a_new_allowlist_is_tried_on_open_tasks_and_due_deliveries(

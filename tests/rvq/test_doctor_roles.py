@@ -8,7 +8,7 @@ import pytest
 
 from app.db.migrations import migrate
 from app.settings import load_settings
-from rvq.doctor.checks import examine
+from rvq.doctor.examination import examine
 from rvq.doctor.store import open_store
 from tests.conftest import WORKER
 from tests.support.roles import Roles, execute, three_roles
