@@ -23,12 +23,15 @@ class Client:
     can't be reached; the text never has the key.
     """
 
-    def __init__(self, url: str, token: str, read_seconds: float = READ_SECONDS) -> None:
+    def __init__(
+        self, url: str, token: str, read_seconds: float = READ_SECONDS, ca_bundle: str | None = None
+    ) -> None:
         self._url = url
         self._timeout = (CONNECT_SECONDS, read_seconds)
         self._session = requests.Session()
         # Neither proxies nor a netrc of the user's get the key.
         self._session.trust_env = False
+        self._session.verify = ca_bundle or True
         self._session.headers.update({"Authorization": f"Bearer {token}", "Content-Type": "application/json"})
 
     def get(self, *path: str, **query: object) -> Any:

@@ -18,7 +18,7 @@ from rvq.tables import facts
 SHOWN_ANSWER = 500
 
 
-def ping(url: str, environ: Mapping[str, str]) -> int:
+def ping(url: str, environ: Mapping[str, str], *, as_json: bool = False) -> int:
     """Send it; return 0 when the receiver took it. It needs the dispatcher's settings and no database."""
     settings = load_settings(environ)
     if missing := require_delivery(settings):
@@ -27,7 +27,8 @@ def ping(url: str, environ: Mapping[str, str]) -> int:
         raise CommandError("the address has control characters")
     event_id = f"evt_ping_{secrets.token_hex(8)}"
     attempt = _send(settings, event_id, url)
-    print(facts([("webhook-id", event_id), *_explained(attempt)]))
+    found = [("webhook-id", event_id), *_explained(attempt)]
+    print(json.dumps(dict(found)) if as_json else facts(found))
     return 0 if attempt.outcome == "delivered" else 1
 
 

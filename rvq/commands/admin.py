@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -15,6 +16,10 @@ READ_SECONDS = 330
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print what the API answered, a document a line")
+    parser.add_argument(
+        "--ca", metavar="FILE", help="certificates to check the API's by, instead of the usual ones"
+    )
     names = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     reset = names.add_parser("reset", help="empty everything")
     reset.add_argument("--confirm", metavar="reset", help="the word `reset`")
@@ -55,7 +60,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if arguments.action == "ping":
         from rvq.admin.ping import ping
 
-        return ping(arguments.url, environ)
+        return ping(arguments.url, environ, as_json=arguments.json)
     from rvq.admin import actions
     from rvq.client import Client
 
@@ -63,7 +68,7 @@ def run(arguments: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if name == "deliveries":
         which = {"list": "list_deliveries", "redeliver": "redeliver", "bulk": "redeliver_many"}
         name = which[arguments.what]
-    client = Client(_url(environ), _token(environ), READ_SECONDS)
+    client = Client(_url(environ), _token(environ), READ_SECONDS, _bundle(arguments.ca))
     return int(getattr(actions, name)(client, arguments))
 
 
@@ -83,6 +88,12 @@ def _token(environ: Mapping[str, str]) -> str:
     if not token:
         raise CommandError("APP_ADMIN_TOKEN is not set")
     return token
+
+
+def _bundle(file: str | None) -> str | None:
+    if file is not None and not os.path.isfile(file):
+        raise CommandError(f"--ca: there is no file {file}")
+    return file
 
 
 def _count(text: str) -> int:

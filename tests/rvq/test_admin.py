@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rvq.local.settings import child_environ
 from tests.dispatcher.receiver import Answer, Received, Receiver
 from tests.e2e.rig import Rvq, running
-from tests.support.concurrency import wait_until
+from tests.support.concurrency import background, wait_until
 from tests.support.database import Database
+from tests.worker_sdk.certificates import self_signed
 
 
 @dataclass(frozen=True)
@@ -134,6 +140,57 @@ def test_deliveries_are_listed_and_sent_again_one_by_one_or_all_that_match(
         assert database.value(dead) == 3
         missing = admin("deliveries", "redeliver", "dlv_7fff000000000001")
         assert (missing.status, missing.err) == (1, "rvq: there is no such delivery (not_found, 404)\n")
+
+
+def test_with_json_each_answer_is_a_document_on_a_line_of_its_own(
+    rvq: Rvq, admin: Admin, database: Database
+) -> None:
+    def said(*arguments: str) -> list[Any]:
+        return [json.loads(line) for line in admin("--json", *arguments).out.splitlines()]
+
+    task_id = failed_task(rvq)
+    assert [task["id"] for task in said("retry", task_id)] == [task_id]
+    assert [queue["queued"] for queue in said("queue", "e2e")] == [1]
+    (stats,) = said("stats")
+    assert (stats["sub_tasks"]["queued"], stats["deliveries"]["dead"]) == (1, 0)
+    database.rows("INSERT INTO rvq.counter_deltas (queue, queued) VALUES ('e2e', 7)")
+    assert [sorted(one) for one in said("audit", "--repair")] == [["counters", "drift"], ["repaired"]]
+    assert said("deliveries", "list") == [[]]
+    assert admin("--json", "cancel", "task_no").err == "rvq: there is no such task (not_found, 404)\n"
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """An API behind TLS that knows of one queue: its address, and the certificate."""
+
+    class OneQueue(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"queue": "q", "paused": False, "scheduled": 0, "queued": 5, "claimed": 0})
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    certificate = self_signed(tmp_path, "localhost")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.chain, certificate.key)
+    with ThreadingHTTPServer(("127.0.0.1", 0), OneQueue) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        with background(server.serve_forever):
+            yield f"https://localhost:{server.server_port}", certificate.chain
+            server.shutdown()
+
+
+def test_the_certificates_to_trust_are_given_by_a_file(admin: Admin, tls: tuple[str, Path]) -> None:
+    url, chain = tls
+    refused = admin("queue", "q", RVQ_URL=url)
+    assert (refused.status, "certificate" in refused.err.lower()) == (1, True)
+    assert admin("--ca", str(chain), "queue", "q", RVQ_URL=url).status == 0
+    missing = admin("--ca", "/no/such/file", "queue", "q", RVQ_URL=url)
+    assert missing.err == "rvq: --ca: there is no file /no/such/file\n"
 
 
 def test_wrong_keys_and_addresses_are_messages_that_never_show_the_key(rvq: Rvq, admin: Admin) -> None:
